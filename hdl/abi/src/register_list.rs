@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rows of BAR0. Each is `CONST_NAME field_name offset reset "meaning";`, all registers are 32 bits wide.
+
+/// Calls `$callback!{ rows }` with every read-write configuration register. They keep their value until the next write or a reset.
+#[macro_export]
+macro_rules! for_each_config_register { ($callback:ident) => { $callback! {
+    TIMEBASE       timebase       0x0020 0x0000_0400 "Microseconds per clock, 16.16 fixed point; reset value 1/64 us (62.5 MHz is 0x418)";
+    MAC_LO         mac_lo         0x0024 0x0000_0000 "Own MAC address, first four octets on the wire: octet 0 in bits 7:0";
+    MAC_HI         mac_hi         0x0028 0x0000_0000 "Own MAC address, last two octets: octet 4 in bits 7:0, octet 5 in 15:8";
+    MTU            mtu            0x002c 1500        "Largest IP datagram in octets, 576..=9000 (bounded by the profile)";
+    CMD_BASE_LO    cmd_base_lo    0x0030 0x0000_0000 "Command ring address, bits 31:0; 64-octet aligned";
+    CMD_BASE_HI    cmd_base_hi    0x0034 0x0000_0000 "Command ring address, bits 63:32";
+    CMD_LOG2       cmd_log2       0x0038 0x0000_0002 "log2 of the number of command ring entries, 2..=12";
+    EVT_BASE_LO    evt_base_lo    0x0040 0x0000_0000 "Event ring address, bits 31:0; 64-octet aligned";
+    EVT_BASE_HI    evt_base_hi    0x0044 0x0000_0000 "Event ring address, bits 63:32";
+    EVT_LOG2       evt_log2       0x0048 0x0000_0002 "log2 of the number of event ring entries, 2..=12";
+    L2RX_BASE_LO   l2rx_base_lo   0x0050 0x0000_0000 "L2 receive descriptor ring address, bits 31:0; 16-octet aligned";
+    L2RX_BASE_HI   l2rx_base_hi   0x0054 0x0000_0000 "L2 receive descriptor ring address, bits 63:32";
+    L2RX_LOG2      l2rx_log2      0x0058 0x0000_0002 "log2 of the number of L2 receive descriptors, 2..=12";
+    L2TX_BASE_LO   l2tx_base_lo   0x0060 0x0000_0000 "L2 transmit descriptor ring address, bits 31:0; 16-octet aligned";
+    L2TX_BASE_HI   l2tx_base_hi   0x0064 0x0000_0000 "L2 transmit descriptor ring address, bits 63:32";
+    L2TX_LOG2      l2tx_log2      0x0068 0x0000_0002 "log2 of the number of L2 transmit descriptors, 2..=12";
+    IRQ_MASK       irq_mask       0x0070 0x0000_0000 "Bit n = 1: cause n raises its vector. A cause that became pending while masked raises it at unmasking";
+    L2_CONTROL     l2_control     0x0078 0x0000_0000 "Bit 0: give frames that the adapter does not use to the host (sharing). Bit 1: multicast too. Bit 2: promiscuous";
+    PORT_RANGE     port_range     0x0080 0xffff_c000 "Range that port 0 chooses from: first port 15:0, last port 31:16 (RFC 6056: 49152..=65535)";
+    RANDOM         random         0x0084 0x1bad_5eed "Seed of the adapter's random choices (first port tried); the driver loads a good one before ENABLE";
+    ARP_TIMEOUT    arp_timeout    0x0088 60_000_000  "Life of a neighbour entry in microseconds (ARP-4)";
+    ARP_RETRY      arp_retry      0x008c 1_000_000   "Time between two requests for one address in microseconds, not below 1 s on a real net (ARP-5)";
+    ARP_TRIES      arp_tries      0x0090 3           "Requests sent before an address is unreachable, 1..=255 (ARP-7)";
+    ICMP_RATE      icmp_rate      0x0094 0           "Shortest time between two echo replies in microseconds, 0 = no limit (ICMP-12)";
+    IP_TTL         ip_ttl         0x0098 64          "TTL of datagrams that the adapter makes, 1..=255 (IP-9)";
+    SCRATCH        scratch        0x009c 0x0000_0000 "Any value; for the driver's own tests of the register path";
+} } }
+
+/// Calls `$callback!{ rows }` with every write-only register: each write gives the core a strobe with the value.
+#[macro_export]
+macro_rules! for_each_strobe_register { ($callback:ident) => { $callback! {
+    CONTROL        control        0x0010 0 "Bit 0: ENABLE, start fetching commands and accepting frames. Bit 1: RESET, start the two-phase reset (all else in the write ignored)";
+    IRQ_ACK        irq_ack        0x0074 0 "Bit n = 1 clears pending cause n";
+    CMD_TAIL       cmd_tail       0x1000 0 "Doorbell: producer index of the command ring, free-running, modulo 2^16";
+    EVT_HEAD       evt_head       0x1004 0 "Consumer index of the event ring, free-running, modulo 2^16: entries before it may be overwritten";
+    L2RX_TAIL      l2rx_tail      0x1008 0 "Doorbell: producer index of the L2 receive ring (empty buffers), free-running, modulo 2^16";
+    L2TX_TAIL      l2tx_tail      0x100c 0 "Doorbell: producer index of the L2 transmit ring, free-running, modulo 2^16";
+} } }
+
+/// Calls `$callback!{ rows }` with every read-only register.
+#[macro_export]
+macro_rules! for_each_status_register { ($callback:ident) => { $callback! {
+    MAGIC          magic          0x0000 0 "0x50525749, ASCII IWRP";
+    VERSION        version        0x0004 0 "ABI version, major 31:16, minor 15:0";
+    CAPS           caps           0x0008 0 "Listeners 15:0, connections 31:16";
+    CAPS2          caps2          0x000c 0 "Local addresses 7:0, neighbour entries 23:8, log2 of largest MTU buffer 31:24";
+    STATUS         status         0x0014 0 "Bit 0 READY (reset finished), 1 ENABLED, 2 RESETTING, 3 DMA_READ_ERROR, 4 DMA_WRITE_ERROR, 5 CMD_STOPPED (the command ring stopped after a DMA error; reset)";
+    TIME_LO        time_lo        0x0018 0 "Adapter time in microseconds, bits 31:0";
+    CYCLES_LO      cycles_lo      0x001c 0 "Core clocks since power-up, bits 31:0";
+    IRQ_PENDING    irq_pending    0x006c 0 "Bit n = 1: cause n is pending";
+    CMD_HEAD       cmd_head       0x1010 0 "Commands consumed, free-running, modulo 2^16";
+    EVT_TAIL       evt_tail       0x1014 0 "Events written, free-running, modulo 2^16";
+    L2RX_HEAD      l2rx_head      0x1018 0 "L2 receive descriptors completed, free-running, modulo 2^16";
+    L2TX_HEAD      l2tx_head      0x101c 0 "L2 transmit descriptors completed, free-running, modulo 2^16";
+    LISTENERS_LIVE listeners_live 0x1020 0 "Listener handles not yet freed";
+} } }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every block that is emitted on its own: what lint, synthesis, formal and the Verilated models go through.
+use crate::elaborate::{elaborate, Emitted};
+use crate::stream::*;
+
+/// One row: a module name and how to elaborate it.
+pub struct Entry {
+    pub name: &'static str,
+    /// Build a Verilated model of it for tests.
+    pub simulate: bool,
+    /// Show it in the synthesis report (a size that the `ecp5` profile has).
+    pub synthesize: bool,
+    emit: fn(&'static str) -> Emitted,
+}
+
+impl Entry {
+    pub fn emit(&self) -> Emitted {
+        (self.emit)(self.name)
+    }
+}
+
+const fn both(name: &'static str, emit: fn(&'static str) -> Emitted) -> Entry {
+    Entry { name, simulate: true, synthesize: true, emit }
+}
+
+/// All rows. Add a block here and it is linted, synthesised and can be used in a test as `ironwarp_models::<name>::Model`.
+pub static CATALOG: &[Entry] = &[
+    both("ironwarp_core", |n| elaborate(n, Box::<crate::core::Core>::default())),
+    both("chan_fifo", |n| elaborate(n, Box::<ChanFifo<Beat, 4, 5>>::default())),
+];

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Commands and events inside the adapter: the fields of `ironwarp_abi::{command, event}` as structs of wires.
+use rust_hdl::prelude::*;
+
+/// A command as it left the ring; fields and widths as in [`ironwarp_abi::command`].
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct CommandIn {
+    pub opcode: Bits<8>,
+    pub flags: Bits<8>,
+    pub context: Bits<32>,
+    pub index: Bits<16>,
+    pub kind: Bits<8>,
+    pub generation: Bits<32>,
+    pub local_addr: Bits<32>,
+    pub local_port: Bits<16>,
+    pub remote_port: Bits<16>,
+    pub remote_addr: Bits<32>,
+    pub gateway: Bits<32>,
+    pub backlog_half_open: Bits<16>,
+    pub backlog_accept: Bits<16>,
+    pub qpn: Bits<24>,
+    pub data_addr: Bits<64>,
+    pub data_len: Bits<16>,
+    pub ird: Bits<16>,
+    pub ord: Bits<16>,
+}
+
+/// An event on its way to the ring; fields and widths as in [`ironwarp_abi::event`], time and phase are added by the ring.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct EventOut {
+    pub kind: Bits<8>,
+    pub flags: Bits<8>,
+    pub status: Bits<32>,
+    pub context: Bits<32>,
+    pub detail: Bits<32>,
+    pub index: Bits<16>,
+    pub handle_kind: Bits<8>,
+    pub generation: Bits<32>,
+    pub local_addr: Bits<32>,
+    pub local_port: Bits<16>,
+    pub remote_port: Bits<16>,
+    pub remote_addr: Bits<32>,
+    pub own_ird: Bits<16>,
+    pub own_ord: Bits<16>,
+    pub peer_ird: Bits<16>,
+    pub peer_ord: Bits<16>,
+    pub data_len: Bits<16>,
+    pub listener_index: Bits<16>,
+    pub listener_generation: Bits<32>,
+}

@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connection management: commands, events, port database, listeners.
+pub mod messages;
