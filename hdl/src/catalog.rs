@@ -27,4 +27,6 @@ const fn both(name: &'static str, emit: fn(&'static str) -> Emitted) -> Entry {
 pub static CATALOG: &[Entry] = &[
     both("ironwarp_core", |n| elaborate(n, Box::<crate::core::Core>::default())),
     both("chan_fifo", |n| elaborate(n, Box::<ChanFifo<Beat, 4, 5>>::default())),
+    both("rx_buffer", |n| elaborate(n, Box::<crate::net::rx_buffer::RxBuffer<11, 12, 8, 9>>::default())),
+    both("tx_mux", |n| elaborate(n, Box::<crate::net::tx_mux::TxMux<4>>::default())),
 ];
