@@ -1,3 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connection management: commands, events, port database, listeners.
 pub mod messages;
+pub mod port_db;
+pub mod port_types;
