@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a block to its Verilog, its ports and what the lint says about it.
-use crate::lint::lint;
+use crate::lint::{lint, Hit};
 use rust_hdl::prelude::*;
 
 /// A part of a port that carries a LogicStruct: `name` is the path of fields joined by `_`.
@@ -27,7 +27,7 @@ pub struct Emitted {
     pub name: &'static str,
     pub verilog: String,
     pub ports: Vec<Port>,
-    pub lint: Vec<String>,
+    pub lint: Vec<Hit>,
 }
 
 /// Elaborates `block` as a Verilog module called `name`. Panics with rust-hdl's own report when a wire is not driven.

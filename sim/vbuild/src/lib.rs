@@ -170,7 +170,7 @@ fn shim(block: &Emitted, waves: bool) -> String {
         )
         .expect("String");
     }
-    write!(c, "void* {n}_port(void* t, unsigned i) {{ auto* m = (V{n}*)t; switch (i) {{\n").expect("String");
+    writeln!(c, "void* {n}_port(void* t, unsigned i) {{ auto* m = (V{n}*)t; switch (i) {{").expect("String");
     for (i, port) in block.ports.iter().enumerate() {
         writeln!(c, "case {i}: return (void*)&m->{};", port.verilog.replace('$', "__024")).expect("String");
     }

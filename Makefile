@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Every target is safe to run again; `make help` lists them. Two jobs at most: models and provers need memory.
+SHELL := /bin/bash
+export CARGO_BUILD_JOBS ?= 2
+XTASK := cargo xtask
+# the nicer test runner when it is there
+NEXTEST := $(shell command -v cargo-nextest 2>/dev/null)
+TEST_THREADS ?= 2
+ifdef NEXTEST
+RUN_TESTS := cargo nextest run --workspace --test-threads $(TEST_THREADS) --no-fail-fast
+else
+RUN_TESTS := cargo test --workspace --no-fail-fast -- --test-threads $(TEST_THREADS)
+endif
+
+.PHONY: help setup demo test lint synth pnr formal mutants bench docs netlist-test waves vfio-guest clean
+.DEFAULT_GOAL := help
+
+help: ## This list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r t d; do printf '  make %-13s %s\n' "$$t" "$$d"; done
+
+setup: ## Install the tools (Debian packages, build/venv); first step of demo and test
+	@bash tools/setup.sh
+
+demo: setup ## Two adapters, LISTEN and its refusals, ping over ARP; cycles in build/report/demo.json
+	cargo run --quiet --release -p ironwarp-cli -- demo
+
+test: lint ## All gates, then all tests
+	$(RUN_TESTS)
+
+lint: setup ## Formatting, clippy, HDL lint, iverilog, verilator, yosys, licences, generated documents
+	cargo fmt --all --check
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	$(XTASK) lint
+	$(XTASK) registers --check
+	$(XTASK) requirements --check
+
+docs: ## Regenerate docs/registers.md and docs/requirements.md
+	$(XTASK) registers
+	$(XTASK) requirements
+
+synth: setup ## Every block through yosys and nextpnr: docs/synthesis.md, build/report/synth.json
+	$(XTASK) synth
+
+pnr: setup ## Place and route the whole core (long)
+	$(XTASK) pnr
+
+netlist-test: setup ## The block tests once more on the netlists that yosys read (BLOCKS=..)
+	$(XTASK) netlist-test $(BLOCKS)
+
+formal: setup ## Prove the port database, and find the counter-example of a broken one
+	$(XTASK) formal
+
+MUTANTS ?= 40
+mutants: setup ## Break port_db, arp and engine MUTANTS times each and see whether their tests notice (long)
+	$(XTASK) mutants --count $(MUTANTS) port_db arp engine
+
+bench: setup ## Cycles of LISTEN, model speed; build/report/bench.json
+	$(XTASK) bench
+
+waves: setup ## FST of one test: make waves BLOCK=chan_fifo
+	WAVES=1 cargo test -p ironwarp-models --test $(or $(BLOCK),chan_fifo)
+
+vfio-guest: setup ## Driver in a QEMU guest on the kernel's vfio-pci, against the Verilated adapter
+	bash tests/vfio-guest/run.sh
+
+clean: ## Remove what was built; tools and downloads stay
+	cargo clean
+	rm -rf build/verilated build/netlists build/lint build/synth build/mutants build/report

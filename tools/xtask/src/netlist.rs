@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `xtask netlist-test`: the same tests once more on the design as yosys read it, written back as Verilog. It shows that synthesis and
+//! simulation see one design: memories and their read-during-write, selects, widths.
+use crate::tools::{self, fail, Error, Result};
+use ironwarp_hdl::elaborate::Emitted;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+const SCRIPT: &str = "read_verilog {file}; prep -flatten -top {top}; check -assert; write_verilog -noattr {out}";
+
+/// Runs the tests of `names` (all simulated blocks that have a test when empty) and, if `core` is among them, those of `tests/`.
+pub fn run(names: &[String]) -> Result {
+    let blocks = tools::emit(names)?;
+    let dir = tools::build_dir("netlists")?;
+    tools::in_pairs(&blocks, |b| write(b, &dir)).into_iter().collect::<Result<Vec<_>>>()?;
+    let mut tested = 0;
+    for block in &blocks {
+        let Some(package) = package_of(block.name) else {
+            println!("netlist-test: {}: NOT RUN, it has no test of its own", block.name);
+            continue;
+        };
+        println!("netlist-test: {}", block.name);
+        if !cargo_test(package, block.name, &dir, &[])? {
+            return fail(format!("{}: the tests that pass on the emitted Verilog fail on the netlist", block.name));
+        }
+        tested += 1;
+    }
+    println!("netlist-test: {tested} of {} blocks tested on their netlist", blocks.len());
+    Ok(())
+}
+
+/// Which package holds `tests/<block>.rs`.
+pub fn package_of(block: &str) -> Option<&'static str> {
+    [("ironwarp-models", "sim/models/tests"), ("ironwarp-tests", "tests/tests")]
+        .into_iter()
+        .find(|(_, dir)| tools::root().join(dir).join(format!("{block}.rs")).exists())
+        .map(|(package, _)| package)
+}
+
+/// `cargo test` with the models made from the netlists in `dir`.
+pub fn cargo_test(package: &str, test: &str, dir: &Path, arguments: &[&str]) -> Result<bool> {
+    let status = Command::new("cargo")
+        .args(["test", "--quiet", "--package", package, "--test", test])
+        .args(arguments)
+        .env("IRONWARP_NETLISTS", dir)
+        .current_dir(tools::root())
+        .status()
+        .map_err(|e| Error(format!("cargo: {e}")))?;
+    Ok(status.success())
+}
+
+/// Writes `<dir>/<name>.v` as yosys reads `block`, unless it is there already.
+fn write(block: &Emitted, dir: &Path) -> Result<PathBuf> {
+    let out = dir.join(format!("{}.v", block.name));
+    let stamp = dir.join(format!("{}.hash", block.name));
+    let key = tools::hash(&[&block.verilog, SCRIPT, &tools::version(&tools::yosys(), "-V")?]);
+    if out.exists() && fs::read_to_string(&stamp).is_ok_and(|k| k == key) {
+        return Ok(out);
+    }
+    let source = dir.join(format!("{}.emitted", block.name));
+    tools::write(&source, &block.verilog)?;
+    let script =
+        SCRIPT.replace("{file}", &source.display().to_string()).replace("{top}", block.name).replace("{out}", &out.display().to_string());
+    let (ok, text) = tools::run(&tools::yosys(), &["-q", "-p", &script], dir, 900)?;
+    if !ok {
+        return fail(format!("{}: yosys:\n{text}", block.name));
+    }
+    tools::write(&stamp, key)?;
+    Ok(out)
+}
