@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every block that is emitted on its own: what lint, synthesis, formal and the Verilated models go through.
 use crate::elaborate::{elaborate, Emitted};
+use crate::net::arp::Arp;
 use crate::stream::*;
 
 /// One row: a module name and how to elaborate it.
@@ -26,6 +27,7 @@ const fn both(name: &'static str, emit: fn(&'static str) -> Emitted) -> Entry {
 /// All rows. Add a block here and it is linted, synthesised and can be used in a test as `ironwarp_models::<name>::Model`.
 pub static CATALOG: &[Entry] = &[
     both("ironwarp_core", |n| elaborate(n, Box::<crate::core::Core>::default())),
+    both("arp", |n| elaborate(n, Box::<Arp<5>>::default())),
     both("chan_fifo", |n| elaborate(n, Box::<ChanFifo<Beat, 4, 5>>::default())),
     both("rx_buffer", |n| elaborate(n, Box::<crate::net::rx_buffer::RxBuffer<11, 12, 8, 9>>::default())),
     both("tx_mux", |n| elaborate(n, Box::<crate::net::tx_mux::TxMux<4>>::default())),

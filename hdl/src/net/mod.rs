@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ethernet, ARP, IPv4, ICMP echo and the L2 queue to and from the host.
+pub mod arp;
 pub mod neighbor_types;
 pub mod rx_buffer;
 pub mod tx_mux;

@@ -21,6 +21,8 @@ pub struct NeighborQuery {
     pub ip: Bits<32>,
     /// Own address to name as the sender of a request.
     pub source: Bits<32>,
+    /// What was sent there did not arrive (ARP-11): if the address is resolved, make it unresolved and ask again.
+    pub recheck: Bit,
 }
 
 /// Answer, one a question, in order.

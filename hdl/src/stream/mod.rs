@@ -59,5 +59,7 @@ impl<T: Synth> Default for ChanSrc<T> {
     }
 }
 
+pub mod block_ram;
 pub mod fifo;
+pub use block_ram::BlockRam;
 pub use fifo::ChanFifo;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The stock `RAM` with the wish, understood by synthesis, that it becomes block RAM however small it is: one write and one read port,
+//! read data in the clock after the address, old data when both meet at one address. The Rust simulation keeps the contents in a map.
+use rust_hdl::prelude::*;
+use std::collections::BTreeMap;
+
+#[derive(LogicBlock, Default)]
+pub struct BlockRam<D: Synth, const N: usize> {
+    pub read_address: Signal<In, Bits<N>>,
+    pub read_clock: Signal<In, Clock>,
+    pub read_data: Signal<Out, D>,
+    pub write_address: Signal<In, Bits<N>>,
+    pub write_clock: Signal<In, Clock>,
+    pub write_data: Signal<In, D>,
+    pub write_enable: Signal<In, bool>,
+    _contents: BTreeMap<Bits<N>, D>,
+}
+
+impl<D: Synth, const N: usize> Logic for BlockRam<D, N> {
+    fn update(&mut self) {
+        if self.read_clock.pos_edge() {
+            self.read_data.next = self._contents.get(&self.read_address.val()).copied().unwrap_or_default();
+        }
+        if self.write_clock.pos_edge() && self.write_enable.val() {
+            self._contents.insert(self.write_address.val(), self.write_data.val());
+        }
+    }
+    fn connect(&mut self) {
+        self.read_data.connect();
+    }
+    fn hdl(&self) -> Verilog {
+        Verilog::Custom(format!(
+            "(* ram_style = \"block\" *) reg [{width}:0] mem [{top}:0];\n\
+             always @(posedge read_clock) read_data <= mem[read_address];\n\
+             always @(posedge write_clock) if (write_enable) mem[write_address] <= write_data;\n",
+            width = D::BITS - 1,
+            top = (1usize << N) - 1,
+        ))
+    }
+}
