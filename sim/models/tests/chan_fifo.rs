@@ -4,6 +4,11 @@ use ironwarp_models::{chan_fifo::Model, Dut};
 use rand::{Rng, SeedableRng};
 use std::collections::VecDeque;
 
+/// `last`, `error` and `keep` that go with `data`, so that every bit of a beat is checked.
+fn side_bits(data: u64) -> [u64; 3] {
+    [data & 1, data >> 1 & 1, data >> 2 & 0xff]
+}
+
 #[test]
 fn keeps_order_and_loses_nothing() {
     let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
@@ -21,13 +26,18 @@ fn keeps_order_and_loses_nothing() {
         }
         m.inp_valid.set(offered.is_some());
         m.inp_data_data.set(offered.unwrap_or(0));
-        m.inp_data_last.set(offered.unwrap_or(0) & 1);
+        let [last, error, keep] = side_bits(offered.unwrap_or(0));
+        m.inp_data_last.set(last);
+        m.inp_data_error.set(error);
+        m.inp_data_keep.set(keep);
         m.out_ready.set(rng.random_bool(pop_bias));
         m.eval();
         let push = m.inp_ready.get() && offered.is_some();
         if m.out_valid.get() && m.out_ready.get() {
             let want = expect.pop_front().expect("a value came out that never went in");
-            assert_eq!((m.out_data_data.get(), m.out_data_last.get()), (want, want & 1), "cycle {cycle}");
+            assert_eq!(m.out_data_data.get(), want, "cycle {cycle}");
+            let side = [m.out_data_last.get(), m.out_data_error.get(), m.out_data_keep.get()];
+            assert_eq!(side, side_bits(want), "cycle {cycle}");
             taken += 1;
         }
         m.tick();

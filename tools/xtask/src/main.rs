@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 mod lint;
+mod mutants;
 mod netlist;
 mod registers;
 mod requirements;
@@ -29,6 +30,8 @@ enum Task {
         /// Blocks of the catalog; all if none is named
         blocks: Vec<String>,
     },
+    /// Break blocks and see whether their own tests notice
+    Mutants(mutants::Options),
     /// docs/registers.md from the ABI
     Registers {
         /// Only say whether it is up to date
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().task {
         Task::Lint { blocks } => lint::run(&blocks),
         Task::NetlistTest { blocks } => netlist::run(&blocks),
+        Task::Mutants(options) => mutants::run(&options),
         Task::Registers { check } => registers::run(check),
         Task::Requirements { check } => requirements::run(check),
     };

@@ -136,3 +136,27 @@ pub fn in_pairs<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) ->
     results.sort_by_key(|(i, _)| *i);
     results.into_iter().map(|(_, r)| r).collect()
 }
+/// Today as YYYY-MM-DD (UTC).
+pub fn today() -> String {
+    let days = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs() / 86_400) as i64;
+    // days since 0000-03-01 in eras of 400 years, whose leap days fall at the end of each year that starts in March
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let day = z.rem_euclid(146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let of_month = of_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    format!("{:04}-{month:02}-{of_month:02}", year + era * 400 + carry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_keep_the_order() {
+        assert_eq!(in_pairs(&[3, 1, 2], |x| x * 10), [30, 10, 20]);
+    }
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `xtask mutants`: are a block's own tests able to see that the block is broken?
+//!
+//! yosys makes one netlist that holds all mutants (a pin inverted, stuck, or inverted under a condition), each switched on by a value of
+//! the added input `mutsel`. The model is built once and the block's tests run once per mutant with `IRONWARP_MUTANT=k`; a failure or a
+//! hang kills it. Value 0 is the block as it is and must pass. Survivors are listed with cell and wire; `tests/mutants.tsv` explains
+//! those that no test can see (block, wire, reason).
+use crate::{
+    netlist::package_of,
+    tools::{self, fail, Error, Result},
+};
+use ironwarp_hdl::elaborate::Emitted;
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Least share of mutants that must be killed, in percent.
+const PASS_PERCENT: usize = 80;
+/// Width of `mutsel`.
+const SELECT_BITS: u32 = 16;
+
+/// How a run is done.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Blocks of the catalog
+    #[arg(required = true)]
+    blocks: Vec<String>,
+    /// Mutants a block
+    #[arg(long, default_value_t = 40)]
+    count: u32,
+    /// Seed of the choice of mutants
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
+    /// Another test of the block's package than the one called like the block
+    #[arg(long)]
+    test: Option<String>,
+    /// Write docs/reports/mutants-BLOCK-DATE.md (else build/mutants/BLOCK.md)
+    #[arg(long)]
+    report: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fate {
+    Killed,
+    Hung,
+    Survived,
+}
+
+/// One mutation as yosys listed it.
+struct Mutant {
+    number: usize,
+    mode: String,
+    cell: String,
+    port: String,
+    wire: String,
+}
+
+impl Mutant {
+    fn parse(number: usize, line: &str) -> Self {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let get = |key: &str| {
+            let at = words.iter().position(|w| *w == key);
+            at.and_then(|i| words.get(i + 1)).map_or(String::new(), |w| w.trim_start_matches('\\').to_owned())
+        };
+        let bit = |name: &str, bit: String| if bit.is_empty() { name.to_owned() } else { format!("{name}[{bit}]") };
+        let condition = get("-ctrlbit");
+        Mutant {
+            number,
+            mode: if condition.is_empty() { get("-mode") } else { format!("{} by bit {condition}", get("-mode")) },
+            cell: get("-cell"),
+            port: bit(&get("-port"), get("-portbit")),
+            wire: bit(&get("-wire"), get("-wirebit")),
+        }
+    }
+}
+
+/// Runs all blocks; an error when one falls short.
+pub fn run(options: &Options) -> Result {
+    let notes = tools::read(&tools::root().join("tests/mutants.tsv"))?;
+    let mut short = vec![];
+    for block in tools::emit(&options.blocks)? {
+        let (mutants, fates, seconds) = block_run(&block, options)?;
+        let killed = fates.iter().filter(|f| **f != Fate::Survived).count();
+        println!("mutants: {}: {killed} of {} killed, {seconds} s", block.name, mutants.len());
+        let text = report(block.name, options, &mutants, &fates, &notes);
+        let path = if options.report {
+            tools::root().join(format!("docs/reports/mutants-{}-{}.md", block.name, tools::today()))
+        } else {
+            tools::build_dir("mutants")?.join(format!("{}.md", block.name))
+        };
+        tools::write(&path, text)?;
+        for (m, _) in mutants.iter().zip(&fates).filter(|(_, f)| **f == Fate::Survived) {
+            let why = explanation(&notes, block.name, &m.wire).unwrap_or("unexplained");
+            println!("mutants: {}: {} survived: {} {} {} wire {}: {why}", block.name, m.number, m.mode, m.cell, m.port, m.wire);
+        }
+        if killed * 100 < mutants.len() * PASS_PERCENT {
+            short.push(block.name);
+        }
+    }
+    if short.is_empty() {
+        Ok(())
+    } else {
+        fail(format!("fewer than {PASS_PERCENT} % of the mutants killed: {}", short.join(", ")))
+    }
+}
+
+fn block_run(block: &Emitted, options: &Options) -> Result<(Vec<Mutant>, Vec<Fate>, u64)> {
+    let begin = Instant::now();
+    let test = options.test.as_deref().unwrap_or(block.name);
+    let Some(package) = package_of(test) else {
+        return fail(format!("no test file `{test}.rs`"));
+    };
+    let dir = tools::build_dir(&format!("mutants/{}", block.name))?;
+    let mutants = netlist(block, options, &dir)?;
+    let binary = build(package, test, &dir)?;
+    let Some(normal) = run_test(&binary, 0, Duration::from_secs(900))? else {
+        return fail(format!("{}: its tests fail on the netlist with no mutant switched on", block.name));
+    };
+    // generous, because two runs share the machine with whatever else runs
+    let limit = normal * 6 + Duration::from_secs(10);
+    let fates = tools::in_pairs(&mutants, |m| {
+        let started = Instant::now();
+        run_test(&binary, m.number, limit).map(|passed| match passed {
+            Some(_) => Fate::Survived,
+            None if started.elapsed() >= limit => Fate::Hung,
+            None => Fate::Killed,
+        })
+    });
+    Ok((mutants, fates.into_iter().collect::<Result<_>>()?, begin.elapsed().as_secs()))
+}
+
+/// Makes `<dir>/<block>.v` with all mutants.
+fn netlist(block: &Emitted, options: &Options, dir: &Path) -> Result<Vec<Mutant>> {
+    // relative names, because they become parts of cell names in the report
+    let source = format!("{}.txt", block.name);
+    tools::write(&dir.join(&source), &block.verilog)?;
+    let list = dir.join("list.ys");
+    let _ = fs::remove_file(&list);
+    let script = format!(
+        "read_verilog {source}; prep -flatten -top {top}; mutate -list {} -seed {} -ctrl mutsel {SELECT_BITS} 1 -o list.ys; script list.ys; write_verilog -noattr {top}.v",
+        options.count,
+        options.seed,
+        top = block.name,
+    );
+    let (ok, text) = tools::run(&tools::yosys(), &["-q", "-p", &script], dir, 900)?;
+    if !ok {
+        return fail(format!("{}: yosys:\n{text}", block.name));
+    }
+    let mutants: Vec<_> =
+        tools::read(&list)?.lines().filter(|l| l.starts_with("mutate ")).enumerate().map(|(i, line)| Mutant::parse(i + 1, line)).collect();
+    if mutants.is_empty() {
+        return fail(format!("{}: yosys found nothing to mutate", block.name));
+    }
+    Ok(mutants)
+}
+
+/// Builds the test on the netlist in `dir` and tells its path.
+fn build(package: &str, test: &str, dir: &Path) -> Result<PathBuf> {
+    let output = Command::new("cargo")
+        .args(["test", "--no-run", "--message-format=json-render-diagnostics", "--package", package, "--test", test])
+        .env("IRONWARP_NETLISTS", dir)
+        .current_dir(tools::root())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| Error(format!("cargo: {e}")))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let binary = text
+        .lines()
+        .filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok())
+        .filter(|m| m["target"]["name"] == test)
+        .find_map(|m| m["executable"].as_str().map(PathBuf::from));
+    match binary {
+        Some(built) if output.status.success() => {
+            // a copy, because the next cargo command may replace the original
+            let copy = dir.join("test");
+            fs::copy(&built, &copy).map_err(|e| Error(format!("{}: {e}", built.display())))?;
+            Ok(copy)
+        }
+        _ => fail(format!("cargo test --no-run --package {package} --test {test} failed")),
+    }
+}
+
+/// Runs the test with a mutant switched on; the time when it passed.
+fn run_test(binary: &Path, mutant: usize, limit: Duration) -> Result<Option<Duration>> {
+    let begin = Instant::now();
+    let status = Command::new("timeout")
+        .args(["--kill-after=5", &limit.as_secs().to_string()])
+        .arg(binary)
+        .args(["--quiet", "--test-threads=1"])
+        .env("IRONWARP_MUTANT", mutant.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .map_err(|e| Error(format!("{}: {e}", binary.display())))?;
+    Ok(status.success().then(|| begin.elapsed()))
+}
+
+/// The reason that `tests/mutants.tsv` gives for a survivor on `wire`; a wire that ends in `*` stands for all that begin so.
+fn explanation<'a>(notes: &'a str, block: &str, wire: &str) -> Option<&'a str> {
+    notes.lines().filter(|l| !l.starts_with('#')).find_map(|line| {
+        let mut columns = line.split('\t');
+        let (b, w, reason) = (columns.next()?, columns.next()?, columns.next()?);
+        let same = w.strip_suffix('*').map_or(w == wire, |start| wire.starts_with(start));
+        (b == block && same).then_some(reason)
+    })
+}
+
+fn report(block: &str, options: &Options, mutants: &[Mutant], fates: &[Fate], notes: &str) -> String {
+    let count = |f| fates.iter().filter(|x| **x == f).count();
+    let survived = count(Fate::Survived);
+    let mut out = format!(
+        "<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->\n# Mutants of `{block}`, {}\n\n\
+         `cargo xtask mutants --count {} --seed {}{} {block}`: {} mutants, {} killed by a failing test, {} by a hang, {survived} survived: {} % killed.\n\n",
+        tools::today(),
+        options.count,
+        options.seed,
+        options.test.as_ref().map_or(String::new(), |t| format!(" --test {t}")),
+        mutants.len(),
+        count(Fate::Killed),
+        count(Fate::Hung),
+        (mutants.len() - survived) * 100 / mutants.len(),
+    );
+    out += "Mode: `inv` inverted, `const0`/`const1` stuck, `cnot0`/`cnot1` inverted while another bit of the port is 0/1.\n";
+    if survived > 0 {
+        out += "\n## Survivors\n| mutant | mode | cell | port | wire | why |\n|---|---|---|---|---|---|\n";
+        for (m, _) in mutants.iter().zip(fates).filter(|(_, f)| **f == Fate::Survived) {
+            let why = explanation(notes, block, &m.wire).unwrap_or("unexplained");
+            writeln!(out, "| {} | {} | `{}` | {} | `{}` | {why} |", m.number, m.mode, m.cell, m.port, m.wire).expect("String");
+        }
+    }
+    out += "\n## All\n| mutant | mode | port | wire | fate |\n|---|---|---|---|---|\n";
+    for (m, fate) in mutants.iter().zip(fates) {
+        let fate = match fate {
+            Fate::Killed => "killed",
+            Fate::Hung => "hung",
+            Fate::Survived => "survived",
+        };
+        writeln!(out, "| {} | {} | {} | `{}` | {fate} |", m.number, m.mode, m.port, m.wire).expect("String");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_list_is_read() {
+        let line =
+            "mutate -mode inv -ctrl mutsel 16 3 -module \\top -cell $add$a.v:3$1 -port \\Y -portbit 2 -wire \\sum -wirebit 2 -src a.v:3";
+        let m = Mutant::parse(3, line);
+        assert_eq!((m.mode.as_str(), m.cell.as_str(), m.port.as_str(), m.wire.as_str()), ("inv", "$add$a.v:3$1", "Y[2]", "sum[2]"));
+    }
+
+    #[test]
+    fn notes_match_block_and_wire() {
+        let notes = "# note\narp\tspare[0]\tnot read\narp\tcnt_*\tcounted elsewhere\n";
+        assert_eq!(explanation(notes, "arp", "spare[0]"), Some("not read"));
+        assert_eq!(explanation(notes, "arp", "cnt_x[1]"), Some("counted elsewhere"));
+        assert_eq!(explanation(notes, "icmp", "spare[0]"), None);
+    }
+}
