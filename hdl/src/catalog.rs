@@ -31,4 +31,13 @@ pub static CATALOG: &[Entry] = &[
     both("chan_fifo", |n| elaborate(n, Box::<ChanFifo<Beat, 4, 5>>::default())),
     both("rx_buffer", |n| elaborate(n, Box::<crate::net::rx_buffer::RxBuffer<11, 12, 8, 9>>::default())),
     both("tx_mux", |n| elaborate(n, Box::<crate::net::tx_mux::TxMux<4>>::default())),
+    both("regs", |n| elaborate(n, Box::<crate::host::regs::Regs>::default())),
+    both("time_base", |n| elaborate(n, Box::<crate::host::time::Time>::default())),
+    both("counters", |n| elaborate(n, Box::<crate::host::counters::Counters>::default())),
+    both("irq", |n| elaborate(n, Box::<crate::host::irq::Irq>::default())),
+    both("dma_read", |n| elaborate(n, Box::<crate::host::dma_read::DmaRead<3>>::default())),
+    both("dma_write", |n| elaborate(n, Box::<crate::host::dma_write::DmaWrite<3>>::default())),
+    both("cmd_ring", |n| elaborate(n, Box::<crate::host::cmd_ring::CmdRing<4, 5>>::default())),
+    both("evt_ring", |n| elaborate(n, Box::<crate::host::evt_ring::EvtRing>::default())),
+    both("reset_seq", |n| elaborate(n, Box::<crate::host::reset_seq::ResetSeq>::default())),
 ];

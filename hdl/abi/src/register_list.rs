@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rows of BAR0. Each is `CONST_NAME field_name offset reset "meaning";`, all registers are 32 bits wide.
+//! What stands after the callback's name is handed on before the rows, so that callbacks can be chained over several lists.
 
 /// Calls `$callback!{ rows }` with every read-write configuration register. They keep their value until the next write or a reset.
 #[macro_export]
-macro_rules! for_each_config_register { ($callback:ident) => { $callback! {
+macro_rules! for_each_config_register { ($callback:ident $($before:tt)*) => { $callback! { $($before)*
     TIMEBASE       timebase       0x0020 0x0000_0400 "Microseconds per clock, 16.16 fixed point; reset value 1/64 us (62.5 MHz is 0x418)";
     MAC_LO         mac_lo         0x0024 0x0000_0000 "Own MAC address, first four octets on the wire: octet 0 in bits 7:0";
     MAC_HI         mac_hi         0x0028 0x0000_0000 "Own MAC address, last two octets: octet 4 in bits 7:0, octet 5 in 15:8";
@@ -34,7 +35,7 @@ macro_rules! for_each_config_register { ($callback:ident) => { $callback! {
 
 /// Calls `$callback!{ rows }` with every write-only register: each write gives the core a strobe with the value.
 #[macro_export]
-macro_rules! for_each_strobe_register { ($callback:ident) => { $callback! {
+macro_rules! for_each_strobe_register { ($callback:ident $($before:tt)*) => { $callback! { $($before)*
     CONTROL        control        0x0010 0 "Bit 0: ENABLE, start fetching commands and accepting frames. Bit 1: RESET, start the two-phase reset (all else in the write ignored)";
     IRQ_ACK        irq_ack        0x0074 0 "Bit n = 1 clears pending cause n";
     CMD_TAIL       cmd_tail       0x1000 0 "Doorbell: producer index of the command ring, free-running, modulo 2^16";
@@ -45,7 +46,7 @@ macro_rules! for_each_strobe_register { ($callback:ident) => { $callback! {
 
 /// Calls `$callback!{ rows }` with every read-only register.
 #[macro_export]
-macro_rules! for_each_status_register { ($callback:ident) => { $callback! {
+macro_rules! for_each_status_register { ($callback:ident $($before:tt)*) => { $callback! { $($before)*
     MAGIC          magic          0x0000 0 "0x50525749, ASCII IWRP";
     VERSION        version        0x0004 0 "ABI version, major 31:16, minor 15:0";
     CAPS           caps           0x0008 0 "Listeners 15:0, connections 31:16";

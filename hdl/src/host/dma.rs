@@ -4,7 +4,7 @@
 //! Any octet address and any length of 1..=65535 octets; the data stream is packed from lane 0 whatever the address is. Each read
 //! request is answered by ceil(len / 8) beats, `last` on the final one, `error` on that one if any part failed (the data is then
 //! not to be used; the number of beats stays the same). A write takes its beats after its request was taken; when all have
-//! reached host memory in ascending order, or one part failed, one `DmaDone` comes back. Answers come in the order of requests.
+//! reached host memory in ascending order, or one part failed, one pulse of `DmaDoneSrc` comes back. Answers come in the order of requests.
 use rust_hdl::prelude::*;
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
@@ -20,7 +20,18 @@ pub struct DmaBeat {
     pub error: Bit,
 }
 
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct DmaDone {
-    pub error: Bit,
+/// Where a client of the write arbiter hears that its write has ended: `valid` for one clock.
+#[derive(LogicInterface, Default)]
+#[join = "DmaDoneSrc"]
+pub struct DmaDoneSink {
+    pub valid: Signal<In, Bit>,
+    pub error: Signal<In, Bit>,
+}
+
+/// The other end of [`DmaDoneSink`].
+#[derive(LogicInterface, Default)]
+#[join = "DmaDoneSink"]
+pub struct DmaDoneSrc {
+    pub valid: Signal<Out, Bit>,
+    pub error: Signal<Out, Bit>,
 }
