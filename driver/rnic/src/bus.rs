@@ -2,7 +2,11 @@
 //! What the driver needs of the way to an adapter. Three ways: the Verilated model in this process (`ironwarp-sim`), a vfio-user
 //! socket, and the kernel's vfio. The driver above is the same code for all three.
 use crate::dma::DmaMemory;
-use std::{os::fd::BorrowedFd, sync::Arc, time::Duration};
+use std::{
+    os::fd::BorrowedFd,
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
 
 /// Why an access failed. Every variant says what to do next.
 #[derive(Debug, thiserror::Error)]
@@ -43,12 +47,47 @@ pub trait Bus: Send {
     /// Takes a mapping back; afterwards the adapter cannot reach it.
     fn unmap(&mut self, iova: u64, len: u64) -> Result<(), BusError>;
     /// Waits until one of `vectors` (bit n = vector n) is raised, and returns (and clears) those that were. 0 after `timeout`:
-    /// wall time on sockets and cards, adapter time in the in-process model.
+    /// wall time on sockets and cards, adapter time in the in-process model. With no vectors it is a plain pause.
     fn wait(&mut self, vectors: u32, timeout: Duration) -> Result<u32, BusError>;
+    /// The time that `wait` counts in: adapter time in the in-process model, else a monotonic clock of the host (the default).
+    fn now(&self) -> Duration {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed()
+    }
     /// File descriptor that becomes readable when `vector` is raised, for a caller's own poll loop; none in the in-process model.
     fn vector_fd(&self, vector: u32) -> Option<BorrowedFd<'_>>;
     /// Function level reset.
     fn reset(&mut self) -> Result<(), BusError>;
     /// For messages: `sim:PATH`, `vfio:0000:00:03.0`, `model 0`.
     fn describe(&self) -> String;
+}
+
+impl<B: Bus + ?Sized> Bus for Box<B> {
+    fn read32(&mut self, offset: u32) -> Result<u32, BusError> {
+        (**self).read32(offset)
+    }
+    fn write32(&mut self, offset: u32, value: u32) -> Result<(), BusError> {
+        (**self).write32(offset, value)
+    }
+    fn map(&mut self, iova: u64, memory: &Arc<DmaMemory>) -> Result<(), BusError> {
+        (**self).map(iova, memory)
+    }
+    fn unmap(&mut self, iova: u64, len: u64) -> Result<(), BusError> {
+        (**self).unmap(iova, len)
+    }
+    fn wait(&mut self, vectors: u32, timeout: Duration) -> Result<u32, BusError> {
+        (**self).wait(vectors, timeout)
+    }
+    fn now(&self) -> Duration {
+        (**self).now()
+    }
+    fn vector_fd(&self, vector: u32) -> Option<BorrowedFd<'_>> {
+        (**self).vector_fd(vector)
+    }
+    fn reset(&mut self) -> Result<(), BusError> {
+        (**self).reset()
+    }
+    fn describe(&self) -> String {
+        (**self).describe()
+    }
 }

@@ -1,9 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The offloaded provider: the driver of the ironwarp adapter.
+//! The offloaded provider: the driver of the ironwarp adapter. One code over every [`Bus`].
+//!
+//! ```no_run
+//! # fn main() -> Result<(), ironwarp_rnic::Error> {
+//! # let bus: Box<dyn ironwarp_rnic::Bus> = unimplemented!();
+//! use ironwarp_rnic::{Config, Rnic};
+//! use std::net::Ipv4Addr;
+//! let mut rnic = Rnic::attach(bus, Config::default())?;
+//! rnic.address_add(Ipv4Addr::new(192, 0, 2, 1), 24, None)?;
+//! let listener = rnic.create_listen(Ipv4Addr::UNSPECIFIED, 0, 8)?; // the adapter chooses the port
+//! println!("listening on port {}", listener.port);
+//! rnic.destroy_listen(listener)?;
+//! # Ok(()) }
+//! ```
 #![deny(unsafe_code)]
 
 pub mod bus;
+mod config;
+mod device;
 pub mod dma;
+mod error;
+pub mod iova;
+mod l2;
+mod pending;
+mod ring;
+mod rnic;
 
 pub use bus::{Bus, BusError};
+pub use config::Config;
+pub use device::{Device, DeviceInfo};
 pub use dma::DmaMemory;
+pub use error::{Error, Refusal};
+pub use l2::{L2Counts, Received};
+pub use pending::{Context, Event, Listener, Oddities, Op};
+pub use rnic::Rnic;
