@@ -30,6 +30,7 @@ pub static CATALOG: &[Entry] = &[
     both("arp", |n| elaborate(n, Box::<Arp<5>>::default())),
     both("chan_fifo", |n| elaborate(n, Box::<ChanFifo<Beat, 4, 5>>::default())),
     both("rx_buffer", |n| elaborate(n, Box::<crate::net::rx_buffer::RxBuffer<11, 12, 8, 9>>::default())),
+    both("rx_parser", |n| elaborate(n, Box::<crate::net::rx_parser::RxParser>::default())),
     both("tx_mux", |n| elaborate(n, Box::<crate::net::tx_mux::TxMux<4>>::default())),
     both("regs", |n| elaborate(n, Box::<crate::host::regs::Regs>::default())),
     both("time_base", |n| elaborate(n, Box::<crate::host::time::Time>::default())),

@@ -3,5 +3,6 @@
 pub mod arp;
 pub mod neighbor_types;
 pub mod rx_buffer;
+pub mod rx_parser;
 pub mod tx_mux;
 pub mod types;
