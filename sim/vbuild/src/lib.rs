@@ -238,13 +238,13 @@ fn binding(block: &Emitted) -> String {
          unsafe {{ let ptr = {n}_new(seed); let port = |p, i| {n}_port(p, i); Self {{ ptr, trace: std::ptr::null_mut(), {inits} }} }} }}\n }}\n\
          impl Dut for Model {{\n\
          fn name(&self) -> &'static str {{ \"{n}\" }}\n\
-         fn eval(&mut self) {{ // SAFETY: ptr is live until drop.\n unsafe {{ {n}_eval(self.ptr) }} }}\n\
+         fn eval(&mut self) {{\n// SAFETY: ptr is live until drop.\n unsafe {{ {n}_eval(self.ptr) }} }}\n\
          fn set_clock(&mut self, high: bool) {{ self.clock.set(high) }}\n\
-         fn trace_open(&mut self, file: &CStr) {{ // SAFETY: both pointers are live.\n self.trace = unsafe {{ {n}_trace_open(self.ptr, file.as_ptr()) }} }}\n\
-         fn trace_dump(&mut self, at: u64) {{ if !self.trace.is_null() {{ // SAFETY: trace is live.\n unsafe {{ {n}_trace_dump(self.trace, at) }} }} }}\n\
-         fn trace_close(&mut self) {{ if !self.trace.is_null() {{ // SAFETY: trace is live, and not used again.\n unsafe {{ {n}_trace_close(self.trace) }}; self.trace = std::ptr::null_mut(); }} }}\n\
+         fn trace_open(&mut self, file: &CStr) {{\n// SAFETY: both pointers are live.\n self.trace = unsafe {{ {n}_trace_open(self.ptr, file.as_ptr()) }} }}\n\
+         fn trace_dump(&mut self, at: u64) {{ if !self.trace.is_null() {{\n// SAFETY: trace is live.\n unsafe {{ {n}_trace_dump(self.trace, at) }} }} }}\n\
+         fn trace_close(&mut self) {{ if !self.trace.is_null() {{\n// SAFETY: trace is live, and not used again.\n unsafe {{ {n}_trace_close(self.trace) }}; self.trace = std::ptr::null_mut(); }} }}\n\
          }}\n\
-         impl Drop for Model {{ fn drop(&mut self) {{ self.trace_close(); // SAFETY: ptr is live and not used again.\n unsafe {{ {n}_delete(self.ptr) }} }} }}\n\
+         impl Drop for Model {{ fn drop(&mut self) {{ self.trace_close();\n// SAFETY: ptr is live and not used again.\n unsafe {{ {n}_delete(self.ptr) }} }} }}\n\
          // SAFETY: a model owns its own Verilator context and is used by one thread at a time.\nunsafe impl Send for Model {{}}\n}}\n"
     )
 }

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The surroundings of a core, tried with a scripted core that copies host memory and echoes frames.
+use ironwarp_rnic::{Bus, BusError, DmaMemory};
+use ironwarp_sim::{
+    adapter::{Adapter, AdapterConfig},
+    dma::{DmaConfig, Latency},
+    monitor::Rule,
+    pins::{Core, Inputs, Outputs},
+    record::Record,
+    wire::{Frame, Queue},
+    InProcessBus, LineRate, World,
+};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+fn seed() -> u64 {
+    let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    println!("replay: SEED={seed} cargo test -p ironwarp-sim --test scripted");
+    seed
+}
+
+/// Registers of [`Copier`].
+const SOURCE: u32 = 0x100;
+const TARGET: u32 = 0x104;
+const LENGTH: u32 = 0x108;
+/// Starts a copy; raises vector 2 when it is done.
+const GO: u32 = 0x10c;
+/// Copies done, failed ones in bits 31:16.
+const DONE: u32 = 0x110;
+
+/// A core that reads `LENGTH` octets at `SOURCE`, writes them to `TARGET` and echoes frames that arrive undamaged.
+#[derive(Default)]
+struct Copier {
+    inputs: Inputs,
+    outputs: Outputs,
+    registers: [u32; 5],
+    answer: Option<u32>,
+    read: Option<(u64, u16)>,
+    write: Option<(u64, u16)>,
+    data: VecDeque<u64>,
+    awaiting: bool,
+    irq: bool,
+    rx: Vec<(u64, u8, bool)>,
+    tx: VecDeque<(u64, u8, bool)>,
+    /// Offers write data without its `last`.
+    forget_last: bool,
+}
+
+impl Core for Copier {
+    fn settle(&mut self, inputs: &Inputs) -> Outputs {
+        self.inputs = *inputs;
+        let (read, write) = (self.read.unwrap_or_default(), self.write.unwrap_or_default());
+        let tx = self.tx.front().copied().unwrap_or_default();
+        self.outputs = Outputs {
+            mmio_ready: true,
+            mmio_rvalid: self.answer.is_some(),
+            mmio_rdata: self.answer.unwrap_or(0),
+            rd_req_addr: read.0,
+            rd_req_len: read.1,
+            rd_req_valid: self.read.is_some(),
+            rd_data_ready: true,
+            wr_req_addr: write.0,
+            wr_req_len: write.1,
+            wr_req_valid: self.write.is_some(),
+            wr_data: self.data.front().copied().unwrap_or(0),
+            wr_data_last: self.data.len() == 1 && !self.forget_last,
+            wr_data_valid: self.awaiting && self.write.is_none() && !self.data.is_empty(),
+            irq_vector: 2,
+            irq_valid: self.irq,
+            tx_data: tx.0,
+            tx_keep: tx.1,
+            tx_last: tx.2,
+            tx_valid: !self.tx.is_empty(),
+        };
+        self.outputs
+    }
+    fn edge(&mut self) {
+        let (i, o) = (self.inputs, self.outputs);
+        if i.reset {
+            *self = Copier { forget_last: self.forget_last, ..Copier::default() };
+            return;
+        }
+        let register = usize::from(i.mmio_addr & 0xff) / 4;
+        self.answer = i.mmio_read.then(|| self.registers.get(register).copied().unwrap_or(0));
+        if i.mmio_write && register < self.registers.len() {
+            self.registers[register] = i.mmio_wdata;
+            if u32::from(i.mmio_addr) == GO {
+                self.read = Some((self.registers[0].into(), self.registers[2] as u16));
+            }
+        }
+        if o.rd_req_valid && i.rd_req_ready {
+            self.read = None;
+        }
+        if i.rd_data_valid {
+            self.data.push_back(i.rd_data);
+            if i.rd_data_last {
+                if i.rd_data_error {
+                    self.registers[4] += 0x1_0000;
+                }
+                self.write = Some((self.registers[1].into(), self.registers[2] as u16));
+                self.awaiting = true;
+            }
+        }
+        if o.wr_req_valid && i.wr_req_ready {
+            self.write = None;
+        }
+        if o.wr_data_valid && i.wr_data_ready {
+            self.data.pop_front();
+        }
+        if i.wr_done_valid {
+            self.awaiting = false;
+            self.registers[4] += if i.wr_done_error { 0x1_0001 } else { 1 };
+            self.irq = true;
+        } else if i.irq_ready {
+            self.irq = false;
+        }
+        if i.rx_valid {
+            self.rx.push((i.rx_data, i.rx_keep, i.rx_last));
+            if i.rx_last {
+                let frame = std::mem::take(&mut self.rx);
+                if !i.rx_error {
+                    self.tx.extend(frame);
+                }
+            }
+        }
+        if o.tx_valid && i.tx_ready {
+            self.tx.pop_front();
+        }
+    }
+}
+
+struct Bench {
+    world: Arc<Mutex<World>>,
+    bus: InProcessBus,
+    memory: Arc<DmaMemory>,
+}
+
+const IOVA: u32 = 0x4000_0000;
+
+fn bench(dma: DmaConfig, core: Copier) -> Bench {
+    let config = AdapterConfig { dma, ..AdapterConfig::new("copier", seed()) };
+    let mut world = World::new(0);
+    let mut adapter = Adapter::with_core(&config, Box::new(core));
+    adapter.recorder_mut().keep(100_000);
+    world.insert(adapter);
+    let world = Arc::new(Mutex::new(world));
+    let mut bus = InProcessBus::new(&world, 0);
+    let memory = Arc::new(DmaMemory::new(1 << 16).unwrap());
+    memory.write(0, &(0..1 << 15).map(|k: u32| (k.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect::<Vec<_>>());
+    bus.map(IOVA.into(), &memory).unwrap();
+    Bench { world, bus, memory }
+}
+
+impl Bench {
+    fn copy(&mut self, source: u32, target: u32, len: u32) -> u32 {
+        self.bus.write32(SOURCE, source).unwrap();
+        self.bus.write32(TARGET, target).unwrap();
+        self.bus.write32(LENGTH, len).unwrap();
+        self.bus.write32(GO, 1).unwrap();
+        assert_eq!(self.bus.wait(0b1100, Duration::from_millis(10)).unwrap(), 0b100);
+        self.bus.read32(DONE).unwrap()
+    }
+    fn octets(&self, offset: usize, len: usize) -> Vec<u8> {
+        let mut out = vec![0; len];
+        self.memory.read(offset, &mut out);
+        out
+    }
+    fn records(&self) -> Vec<Record> {
+        self.world.lock().unwrap().adapter_mut(0).recorder_mut().take()
+    }
+}
+
+#[test]
+fn any_address_and_length_is_served_whatever_the_latency() {
+    for dma in [
+        DmaConfig::default(),
+        DmaConfig { read_latency: Latency::Fixed(100), write_latency: Latency::Fixed(50), ..Default::default() },
+        DmaConfig {
+            read_latency: Latency::Range(0, 90),
+            write_latency: Latency::Range(0, 90),
+            write_burst: Some((4, 7)),
+            stall_percent: 40,
+            reads: 1,
+            writes: 1,
+        },
+    ] {
+        let mut b = bench(dma, Copier::default());
+        for (n, (source, len)) in [(0, 1), (3, 7), (5, 8), (1, 9), (4095, 64), (7, 1500), (2, 9000)].into_iter().enumerate() {
+            let done = b.copy(IOVA + source, IOVA + 0x8000 + source, len);
+            assert_eq!(done, n as u32 + 1);
+            assert_eq!(b.octets(source as usize, len as usize), b.octets(0x8000 + source as usize, len as usize), "{source} {len}");
+        }
+        b.world.lock().unwrap().assert_clean();
+    }
+}
+
+#[test]
+fn latencies_are_kept_to_the_cycle() {
+    let mut b =
+        bench(DmaConfig { read_latency: Latency::Fixed(100), write_latency: Latency::Fixed(40), ..Default::default() }, Copier::default());
+    b.copy(IOVA, IOVA + 0x8000, 64);
+    let records = b.records();
+    let at = |pick: &dyn Fn(&Record) -> Option<u64>| records.iter().find_map(pick).expect("recorded");
+    let asked = at(&|r| if let Record::ReadRequest { cycle, .. } = r { Some(*cycle) } else { None });
+    let read = at(&|r| if let Record::ReadDone { cycle, .. } = r { Some(*cycle) } else { None });
+    let last = at(&|r| if let Record::WriteBeat { cycle, last: true, .. } = r { Some(*cycle) } else { None });
+    let done = at(&|r| if let Record::WriteDone { cycle, error: false, .. } = r { Some(*cycle) } else { None });
+    assert_eq!(read - asked, 1 + 100 + 7, "first beat after the latency, 8 beats");
+    assert_eq!(done - last, 40 + 1);
+    let doorbell = at(&|r| match r {
+        Record::MmioWrite { cycle, offset, .. } if u32::from(*offset) == GO => Some(*cycle),
+        _ => None,
+    });
+    assert_eq!(asked - doorbell, 1);
+    let interrupt = at(&|r| if let Record::Interrupt { cycle, vector: 2 } = r { Some(*cycle) } else { None });
+    assert_eq!(interrupt - done, 1);
+}
+
+#[test]
+fn an_access_outside_of_the_windows_is_answered_with_error_and_kept_as_a_fault() {
+    let mut b = bench(DmaConfig::default(), Copier::default());
+    assert_eq!(b.copy(IOVA - 8, IOVA + 0x8000, 16) >> 16, 1, "read error");
+    assert_eq!(b.copy(IOVA, IOVA + 0xfff8, 64) >> 16, 2, "write error");
+    b.bus.unmap(IOVA.into(), 1 << 16).unwrap();
+    assert_eq!(b.copy(IOVA, IOVA, 8) >> 16, 4, "both");
+    let mut world = b.world.lock().unwrap();
+    let faults = world.adapter_mut(0).take_dma_faults();
+    let seen: Vec<_> = faults.iter().map(|f| (f.write, f.iova)).collect();
+    let iova = u64::from(IOVA);
+    assert_eq!(seen, [(false, iova - 8), (true, iova + 0x1_0000), (false, iova), (true, iova)]);
+    assert!(faults.iter().all(|f| f.cycle > 0));
+    world.assert_clean();
+}
+
+#[test]
+fn a_write_without_last_is_reported_and_answered_with_error() {
+    let mut b = bench(DmaConfig::default(), Copier { forget_last: true, ..Default::default() });
+    assert_eq!(b.copy(IOVA, IOVA + 0x8000, 16) >> 16, 1);
+    let rules: Vec<_> = b.world.lock().unwrap().adapter(0).violations().iter().map(|v| v.rule).collect();
+    assert_eq!(rules, [Rule::WriteLastMissing]);
+}
+
+#[test]
+fn a_reset_in_the_middle_of_dma_leaves_nothing_under_way() {
+    for cycles in 0..60 {
+        let dma = DmaConfig { read_latency: Latency::Fixed(10), write_latency: Latency::Fixed(20), ..Default::default() };
+        let mut b = bench(dma, Copier::default());
+        b.bus.write32(SOURCE, IOVA).unwrap();
+        b.bus.write32(TARGET, IOVA + 0x8000).unwrap();
+        b.bus.write32(LENGTH, 64).unwrap();
+        b.bus.write32(GO, 1).unwrap();
+        b.world.lock().unwrap().run(cycles);
+        b.bus.reset().unwrap();
+        assert_eq!(b.bus.wait(!0, Duration::from_micros(20)).unwrap(), 0, "after {cycles} cycles");
+        assert_eq!(b.copy(IOVA, IOVA + 0x9000, 64), 1);
+        b.world.lock().unwrap().assert_clean();
+    }
+}
+
+#[test]
+fn frames_pass_both_ways_and_damage_is_seen_by_the_core() {
+    let mut world = World::new(0);
+    let config = AdapterConfig { line: LineRate::GIGABIT_AT_62_5_MHZ, ..AdapterConfig::new("echo", seed()) };
+    let id = world.insert(Adapter::with_core(&config, Box::new(Copier::default())));
+    let (queue, test) = Queue::new();
+    world.connect(Box::new(queue), &[id]);
+    let frames: Vec<Vec<u8>> = (60..=80).chain([1500, 1514]).map(|len| (0..len).map(|k| (k ^ len) as u8).collect()).collect();
+    for frame in &frames {
+        test.send(frame.clone());
+        test.send_damaged(frame.clone());
+    }
+    test.send_at(40_000, Frame::good(vec![0xee; 60]));
+    assert!(world.run_until(100_000, |w| w.quiet(100) && test.pending() == 0));
+    let mut back = test.drain();
+    let late = back.pop().expect("the late frame");
+    assert_eq!(late.frame.octets, [0xee; 60]);
+    assert!(late.first > 40_000);
+    assert_eq!(back.iter().map(|s| s.frame.octets.clone()).collect::<Vec<_>>(), frames);
+    for sent in &back {
+        let octets = sent.frame.octets.len() as u64;
+        assert_eq!(sent.last - sent.first, (octets.div_ceil(8) - 1) * 4, "2 octets a cycle");
+        assert_eq!(sent.end - sent.first, (octets + 12).div_ceil(2));
+    }
+    world.assert_clean();
+}
+
+#[test]
+fn waiting_is_bounded_in_adapter_time_and_in_cycles() {
+    let mut b = bench(DmaConfig::default(), Copier::default());
+    let cycle = |b: &Bench| b.world.lock().unwrap().cycle();
+    let before = cycle(&b);
+    assert_eq!(b.bus.wait(1, Duration::from_micros(100)).unwrap(), 0);
+    assert_eq!(cycle(&b) - before, 6400, "64 MHz by the reset value of TIMEBASE");
+    b.bus.write32(ironwarp_abi::reg::TIMEBASE, 10 << 16).unwrap();
+    let before = cycle(&b);
+    assert_eq!(b.bus.wait(1, Duration::from_micros(100)).unwrap(), 0);
+    assert_eq!(cycle(&b) - before, 10, "10 microseconds a clock");
+    let mut bounded = InProcessBus::new(&b.world, 0).with_wait_bound(50);
+    assert!(matches!(bounded.wait(1, Duration::from_secs(3600)), Err(BusError::Timeout { .. })));
+}
+
+#[test]
+fn the_turnaround_passes_when_the_host_learns_something() {
+    let mut b = bench(DmaConfig::default(), Copier::default());
+    b.world.lock().unwrap().set_host_turnaround(1000);
+    let cycle = |b: &Bench| b.world.lock().unwrap().cycle();
+    let before = cycle(&b);
+    b.bus.write32(SOURCE, 1).unwrap();
+    assert!(cycle(&b) - before < 20, "a write teaches nothing");
+    b.bus.read32(SOURCE).unwrap();
+    assert!((1000..1020).contains(&(cycle(&b) - before)));
+}
+
+#[test]
+fn a_bad_offset_is_refused() {
+    let mut b = bench(DmaConfig::default(), Copier::default());
+    for offset in [1, 0x1_0000, u32::MAX] {
+        assert!(matches!(b.bus.read32(offset), Err(BusError::Refused(_))), "{offset:#x}");
+    }
+}
