@@ -28,6 +28,7 @@ const fn both(name: &'static str, emit: fn(&'static str) -> Emitted) -> Entry {
 pub static CATALOG: &[Entry] = &[
     both("ironwarp_core", |n| elaborate(n, Box::<crate::core::Core>::default())),
     both("arp", |n| elaborate(n, Box::<Arp<5>>::default())),
+    both("engine", |n| elaborate(n, Box::<crate::cm::engine::Engine<4, 16>>::default())),
     both("chan_fifo", |n| elaborate(n, Box::<ChanFifo<Beat, 4, 5>>::default())),
     both("rx_buffer", |n| elaborate(n, Box::<crate::net::rx_buffer::RxBuffer<11, 12, 8, 9>>::default())),
     both("rx_parser", |n| elaborate(n, Box::<crate::net::rx_parser::RxParser>::default())),

@@ -20,7 +20,7 @@
 //! **Memory.** Listener RAM, one word {generation, port, address} a slot. It is not cleared: a generation outlives a reset, so that a
 //! handle from before it stays stale (CM-32). `live` is a flip-flop a slot, because a reset ends all handles at once.
 use super::messages::{CommandIn, EventOut};
-use super::port_db_types::*;
+use super::port_types::*;
 use crate::net::types::LocalAddress;
 use crate::stream::{ChanSink, ChanSrc};
 use ironwarp_abi::{EventKind, HandleKind, Opcode, Status};
@@ -65,8 +65,6 @@ pub struct Engine<const L: usize, const SLOTS: usize> {
     pub port_req: ChanSrc<PortRequest>,
     pub port_rsp: ChanSink<PortReply>,
     pub addresses: [Signal<Out, LocalAddress>; 4],
-    /// Listener handles not yet freed.
-    pub listeners_live: Signal<Out, Bits<16>>,
     pub cnt_cmd_done: Signal<Out, Bit>,
     pub cnt_cmd_errors: Signal<Out, Bit>,
     pub cnt_cmd_unknown: Signal<Out, Bit>,
@@ -77,8 +75,8 @@ pub struct Engine<const L: usize, const SLOTS: usize> {
     state: DFF<EngineState>,
     listeners: RAM<ListenerEntry, L>,
     entry: Signal<Local, ListenerEntry>,
+    new_entry: Signal<Local, ListenerEntry>,
     live: DFF<Bits<SLOTS>>,
-    live_count: DFF<Bits<16>>,
     address: [DFF<LocalAddress>; 4],
     // registered in Read
     address_hit: DFF<Bits<4>>,
@@ -102,6 +100,10 @@ pub struct Engine<const L: usize, const SLOTS: usize> {
     index_high: Signal<Local, Bits<16>>,
     free_address: Signal<Local, Bits<4>>,
     reply: Signal<Local, PortReply>,
+    valid: [Signal<Local, Bit>; 4],
+    same: [Signal<Local, Bit>; 4],
+    new_address: Signal<Local, LocalAddress>,
+    no_address: Signal<Local, LocalAddress>,
     used: Signal<Local, Bits<4>>,
     hit: Signal<Local, Bits<4>>,
     listening: Signal<Local, Bit>,
@@ -153,7 +155,6 @@ impl<const L: usize, const SLOTS: usize> Default for Engine<L, SLOTS> {
             port_req: Default::default(),
             port_rsp: Default::default(),
             addresses: Default::default(),
-            listeners_live: Default::default(),
             cnt_cmd_done: Default::default(),
             cnt_cmd_errors: Default::default(),
             cnt_cmd_unknown: Default::default(),
@@ -164,8 +165,8 @@ impl<const L: usize, const SLOTS: usize> Default for Engine<L, SLOTS> {
             state: Default::default(),
             listeners: Default::default(),
             entry: Default::default(),
+            new_entry: Default::default(),
             live: Default::default(),
-            live_count: Default::default(),
             address: Default::default(),
             address_hit: Default::default(),
             address_used: Default::default(),
@@ -187,6 +188,10 @@ impl<const L: usize, const SLOTS: usize> Default for Engine<L, SLOTS> {
             index_high: Default::default(),
             free_address: Default::default(),
             reply: Default::default(),
+            valid: Default::default(),
+            same: Default::default(),
+            new_address: Default::default(),
+            no_address: Default::default(),
             used: Default::default(),
             hit: Default::default(),
             listening: Default::default(),
@@ -220,7 +225,7 @@ impl<const L: usize, const SLOTS: usize> Default for Engine<L, SLOTS> {
 impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, live, live_count, address_hit, address_used, address_bad, handle_shape);
+        dff_setup!(self, clock, state, live, address_hit, address_used, address_bad, handle_shape);
         dff_setup!(self, clock, kind, status, detail, slot, handle_kind, generation, port, addr);
         self.listeners.read_clock.next = self.clock.val();
         self.listeners.write_clock.next = self.clock.val();
@@ -241,9 +246,10 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
         self.listeners.read_address.next = self.index.val();
         self.listeners.write_address.next = self.slot.q.val();
         self.listeners.write_enable.next = false;
-        self.listeners.write_data.next.generation = self.next_generation.val();
-        self.listeners.write_data.next.addr = self.addr.q.val();
-        self.listeners.write_data.next.port = self.port.q.val();
+        self.new_entry.next.generation = self.next_generation.val();
+        self.new_entry.next.addr = self.addr.q.val();
+        self.new_entry.next.port = self.port.q.val();
+        self.listeners.write_data.next = self.new_entry.val();
 
         self.cmd.ready.next = false;
         self.port_req.valid.next = false;
@@ -256,7 +262,6 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
         self.cnt_listen_created.next = false;
         self.cnt_listen_destroyed.next = false;
         self.cnt_listeners_exhausted.next = false;
-        self.listeners_live.next = self.live_count.q.val();
 
         // lowest free address slot, one-hot
         self.free_address.next = 0.into();
@@ -265,17 +270,33 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
                 self.free_address.next = self.address_bit[i].val();
             }
         }
-        // which addresses are set, and which is the command's
+        // which addresses are set, and which is the command's (a field of an array element takes a literal index)
         self.used.next = 0.into();
         self.hit.next = 0.into();
+        self.valid[0].next = self.address[0].q.val().valid;
+        self.same[0].next = self.address[0].q.val().ip == self.local_addr.val();
+        self.valid[1].next = self.address[1].q.val().valid;
+        self.same[1].next = self.address[1].q.val().ip == self.local_addr.val();
+        self.valid[2].next = self.address[2].q.val().valid;
+        self.same[2].next = self.address[2].q.val().ip == self.local_addr.val();
+        self.valid[3].next = self.address[3].q.val().valid;
+        self.same[3].next = self.address[3].q.val().ip == self.local_addr.val();
         for i in 0..4 {
-            if self.address[i].q.val().valid {
+            if self.valid[i].val() {
                 self.used.next = self.used.val() | self.address_bit[i].val();
-                if self.address[i].q.val().ip == self.local_addr.val() {
-                    self.hit.next = self.hit.val() | self.address_bit[i].val();
-                }
+            }
+            if self.valid[i].val() & self.same[i].val() {
+                self.hit.next = self.hit.val() | self.address_bit[i].val();
             }
         }
+        self.new_address.next.valid = true;
+        self.new_address.next.ip = self.local_addr.val();
+        self.new_address.next.mask = self.command.val().remote_addr;
+        self.new_address.next.gateway = self.command.val().gateway;
+        self.no_address.next.valid = false;
+        self.no_address.next.ip = 0.into();
+        self.no_address.next.mask = 0.into();
+        self.no_address.next.gateway = 0.into();
         self.listening.next = self.live.q.val().get_bit(self.index.val().index());
         self.same_generation.next = self.entry.val().generation == self.command.val().generation;
 
@@ -378,10 +399,7 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
                     } else {
                         for i in 0..4 {
                             if self.free_address.val().get_bit(i) {
-                                self.address[i].d.next.valid = true;
-                                self.address[i].d.next.ip = self.local_addr.val();
-                                self.address[i].d.next.mask = self.command.val().remote_addr;
-                                self.address[i].d.next.gateway = self.command.val().gateway;
+                                self.address[i].d.next = self.new_address.val();
                             }
                         }
                     }
@@ -391,7 +409,7 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
                     }
                     for i in 0..4 {
                         if self.address_hit.q.val().get_bit(i) {
-                            self.address[i].d.next.valid = false;
+                            self.address[i].d.next = self.no_address.val();
                         }
                     }
                 } else {
@@ -422,14 +440,13 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
                         self.status.d.next = self.invalid.val();
                     } else if self.command.val().opcode == self.op_listen.val() {
                         self.port.d.next = self.reply.val().port;
-                        self.slot.d.next = bit_cast::<L, 16>(self.reply.val().slot);
+                        self.slot.d.next = bit_cast::<L, 16>(self.reply.val().listener);
                         self.state.d.next = EngineState::Entry;
                     } else if self.command.val().opcode == self.op_unlisten.val() {
                         self.kind.d.next = self.kind_freed.val();
                         self.handle_kind.d.next = self.handle_listener.val();
                         self.generation.d.next = self.command.val().generation;
                         self.live.d.next = self.live.q.val().replace_bit(self.slot.q.val().index(), false);
-                        self.live_count.d.next = self.live_count.q.val() - 1;
                         self.cnt_listen_destroyed.next = true;
                     }
                 }
@@ -443,7 +460,6 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
                 self.generation.d.next = self.next_generation.val();
                 self.handle_kind.d.next = self.handle_listener.val();
                 self.live.d.next = self.live.q.val().replace_bit(self.slot.q.val().index(), true);
-                self.live_count.d.next = self.live_count.q.val() + 1;
                 self.cnt_listen_created.next = true;
                 self.state.d.next = EngineState::Answer;
             }
@@ -463,9 +479,8 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
         if self.reset.val() {
             self.state.d.next = EngineState::Idle;
             self.live.d.next = 0.into();
-            self.live_count.d.next = 0.into();
             for i in 0..4 {
-                self.address[i].d.next.valid = false;
+                self.address[i].d.next = self.no_address.val();
             }
         }
     }

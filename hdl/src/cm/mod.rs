@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connection management: commands, events, port database, listeners.
+pub mod engine;
 pub mod messages;
 pub mod port_db;
 pub mod port_types;
