@@ -379,9 +379,9 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
                         self.status.d.next = self.address_not_available.val();
                     }
                 } else if self.command.val().opcode == self.op_unlisten.val() {
-                    self.addr.d.next = self.entry.val().addr;
-                    self.port.d.next = self.entry.val().port;
                     if self.handle_shape.q.val() & self.listening.val() & self.same_generation.val() {
+                        self.addr.d.next = self.entry.val().addr;
+                        self.port.d.next = self.entry.val().port;
                         self.state.d.next = EngineState::Port;
                     } else {
                         self.status.d.next = self.no_entry.val();

@@ -407,7 +407,9 @@ fn reset_in_every_state() {
         let (request, event) = b.run(&Command { handle: first.handle, ..command(Opcode::Unlisten, 4) }, (Port::Ok, 1, 0));
         assert_eq!((request, event.status, event.kind), (None, Status::NoEntry as i32, EventKind::CmdReply as u8), "after {clocks} clocks");
         let (_, again) = b.run(&command(Opcode::Listen, 5), (Port::Ok, 7001, 4));
-        assert_eq!(again.handle.generation(), first.handle.generation().wrapping_add(1));
+        // the interrupted LISTEN may have taken a generation of the same slot
+        let newer = again.handle.generation().wrapping_sub(first.handle.generation());
+        assert!((1..=2).contains(&newer), "generation moved by {newer}");
         b.reset();
     }
 }
