@@ -299,6 +299,13 @@ impl VerilogVisitor for Visitor<'_> {
         self.visit_expression(r);
         self.target.clear();
     }
+    /// A field of a bundle is assigned by a slice; the base is written, not read.
+    fn visit_slice_assignment(&mut self, base: &E, _: &usize, offset: &E, value: &E) {
+        self.target = show(base);
+        self.visit_expression(offset);
+        self.visit_expression(value);
+        self.target.clear();
+    }
     fn visit_signal(&mut self, name: &str) {
         let name = signal(name);
         let like = any_index(&name);
@@ -437,6 +444,7 @@ mod tests {
             self.x_select_of_select.next = self.w.val().get_bits::<4>(4).get_bit(1);
             self.x_slice_of_field.next = self.beat.q.val().keep.get_bits::<4>(0);
             self.x_slice_past_top.next = self.q.val().get_bits::<16>(self.a.val().index() * 6);
+            self.beat.d.next.last = self.f.val();
             self.child.d.next = self.a.val();
             self.child.d.next = self.child.d.val();
             self.ok_carry.next = bit_cast::<5, 4>(self.a.val()) + bit_cast::<5, 4>(self.b.val());
