@@ -9,6 +9,7 @@ mod netlist;
 mod registers;
 mod requirements;
 mod sources;
+mod synth;
 mod tools;
 
 #[derive(Parser)]
@@ -32,6 +33,13 @@ enum Task {
     },
     /// Break blocks and see whether their own tests notice
     Mutants(mutants::Options),
+    /// Size and clock of blocks on ECP5: docs/synthesis.md, build/report/synth.json
+    Synth {
+        /// Blocks of the catalog; all if none is named
+        blocks: Vec<String>,
+    },
+    /// Place and route the whole core (long): build/report/pnr.json
+    Pnr,
     /// docs/registers.md from the ABI
     Registers {
         /// Only say whether it is up to date
@@ -51,6 +59,8 @@ fn main() -> ExitCode {
         Task::Lint { blocks } => lint::run(&blocks),
         Task::NetlistTest { blocks } => netlist::run(&blocks),
         Task::Mutants(options) => mutants::run(&options),
+        Task::Synth { blocks } => synth::run(&blocks),
+        Task::Pnr => synth::pnr(),
         Task::Registers { check } => registers::run(check),
         Task::Requirements { check } => requirements::run(check),
     };

