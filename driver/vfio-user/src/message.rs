@@ -267,9 +267,21 @@ pub struct DmaUnmap {
     pub all: bool,
     /// First DMA address.
     pub address: u64,
-    /// Octets.
+    /// Octets; in the message up to the end of the 64-bit space, but cut at 2^63, where windows end, before a device sees it.
     pub size: u64,
 }
+
+impl DmaUnmap {
+    /// The part of the range in which windows can be.
+    pub fn clamped(self) -> Self {
+        let address = self.address.min(MAX_ADDRESS);
+        let size = self.size.min(MAX_ADDRESS - address);
+        DmaUnmap { address, size, ..self }
+    }
+}
+
+/// Windows end here at the latest, so that sums of 64-bit numbers and file offsets hold their ends.
+const MAX_ADDRESS: u64 = 1 << 63;
 
 const UNMAP_ALL: u32 = 1 << 1;
 
@@ -578,7 +590,10 @@ impl<'a> Request<'a> {
                 if unmap.all && (unmap.address, unmap.size) != (0, 0) {
                     return Err(Errno::INVAL);
                 }
-                in_range(unmap.address, unmap.size)?;
+                // QEMU closes "everything" as 0..2^63 and 2^63..2^64.
+                if u128::from(unmap.address) + u128::from(unmap.size) > 1 << 64 {
+                    return Err(Errno::INVAL);
+                }
                 Request::DmaUnmap(unmap)
             }
             command::DEVICE_GET_INFO => {
@@ -617,10 +632,9 @@ impl Fields<'_> {
     }
 }
 
-/// Windows end below 2^63, so that sums of 64-bit numbers and file offsets hold them.
 fn in_range(start: u64, size: u64) -> Result<(), Errno> {
     match start.checked_add(size) {
-        Some(end) if end <= 1 << 63 => Ok(()),
+        Some(end) if end <= MAX_ADDRESS => Ok(()),
         _ => Err(Errno::INVAL),
     }
 }

@@ -335,7 +335,7 @@ impl Session {
                 Ok(Vec::new())
             }
             Request::DmaUnmap(unmap) => {
-                device.dma_unmap(unmap)?;
+                device.dma_unmap(unmap.clamped())?;
                 Ok(request.encode())
             }
             Request::DeviceInfo => Ok(device.info().encode()),

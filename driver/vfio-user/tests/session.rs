@@ -130,6 +130,11 @@ fn what_the_device_or_the_checks_refuse_comes_back_as_errno_and_the_session_goes
     client.dma_map(0x1000, 0x1000, DmaFlags::READ, None).expect("a window without memory");
     assert_eq!(refused(client.dma_map(0, 0x2000, DmaFlags::READ, None)), Errno::EXIST);
     client.dma_unmap(0x10_0000, 0x1000).expect("a window that never was");
+    client.dma_unmap(1 << 63, 1 << 63).expect("the upper half of the space, as QEMU does");
+    assert_eq!(refused(client.dma_unmap(u64::MAX, 2)), Errno::INVAL);
+    client.dma_map(0, 0x1000, DmaFlags::READ, None).expect("below the first");
+    client.dma_unmap(0, u64::MAX).expect("everything");
+    client.dma_map(0, 0x2000, DmaFlags::READ, None).expect("nothing is left in the way");
     let mut big = vec![0; (1 << 20) + 1];
     assert!(matches!(client.region_read(region::BAR0, 0, &mut big), Err(Error::Invalid(_))));
     client.region_read(region::BAR0, 0, &mut data).expect("still there");
