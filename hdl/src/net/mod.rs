@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ethernet, ARP, IPv4, ICMP echo and the L2 queue to and from the host.
 pub mod arp;
+pub mod icmp;
 pub mod neighbor_types;
 pub mod rx_buffer;
 pub mod rx_parser;
+pub mod rx_router;
 pub mod tx_mux;
 pub mod types;

@@ -2,7 +2,8 @@
 //! Receive parser: looks at the MAC's beats as they pass and says at the end of each frame what it is, or that nobody wants it.
 //!
 //! Interface: `beat`/`valid` from the MAC, one a clock, no ready; `out`/`out_valid` are the same beats 7 clocks later. With a frame's last
-//! beat on `out` comes the verdict: `out.error` = drop it, else `meta` describes it. Well-formed ARP packets leave through `arp` only.
+//! beat on `out` comes the verdict: `out.error` = drop it, else `meta` describes it. Well-formed ARP packets leave through `arp` only;
+//! `arp.valid` lasts one clock, its `ready` is not looked at: the ARP engine always takes.
 //! Frames whose first beat comes while `enable` is low, or of which a reset took a part, do not exist.
 //!
 //! What is checked, in this order; each dropped frame moves the one counter named, every frame without link error also ethInFrames:
@@ -15,12 +16,12 @@
 //!   224/3, 127/8 nor a subnet broadcast of ours, nor 0/8 for TCP and ICMP (ip4InSrcErrors);
 //! * fragments, then options: for the host, which also verifies what is inside;
 //! * TCP: header within the datagram and sum with pseudo header (tcpInCsumErrors). ICMP: 8 octets and sum (icmpInCsumErrors); echo
-//!   request, code 0: only if sent to one of our addresses in a unicast frame (icmpInBroadcast); types 0, 3, 5, 11, 12, 14, 16,
-//!   18 for the host; all others icmpInUnknown. TCP to or in a broadcast and all other protocols: for the host.
+//!   request, code 0: only if sent to one of our addresses and between unicast MAC addresses (icmpInBroadcast); types 0, 3, 5, 11, 12, 14, 16,
+//!   18 for the host; all others icmpInUnknown. TCP not between such addresses, and all other protocols: for the host.
 //!
 //! Timing: stages of one clock: 1 fields and masks, 2 sum of a beat's words and length, 3 accumulate and compare, 4 fold and decide, 5 fold
 //! again, 6 verdict, 7 out. Fields of a frame of 60 octets or more are copied to `h` in stage 2 and stay there for 8 clocks, which is
-//! longer than the stages need; shorter frames are dropped without them. Memory: 16 beats and 4 ARP packets of distributed RAM.
+//! longer than the stages need; shorter frames are dropped without them. Memory: 16 beats of distributed RAM.
 use super::neighbor_types::ArpPacket;
 use super::types::{LocalAddress, RxMeta};
 use crate::stream::*;
@@ -32,6 +33,8 @@ pub struct RxFields {
     pub own: Bit,
     pub broadcast: Bit,
     pub group: Bit,
+    /// The source MAC is a group address: nothing is to be sent there.
+    pub source_group: Bit,
     pub ip: Bit,
     pub arp: Bit,
     pub vlan: Bit,
@@ -223,8 +226,6 @@ pub struct RxParser {
     pub cnt_icmp_in_broadcast: Signal<Out, Bit>,
     pub cnt_icmp_in_unknown: Signal<Out, Bit>,
     pub cnt_tcp_in_csum_errors: Signal<Out, Bit>,
-    /// An ARP packet found the queue of `arp` full.
-    pub cnt_rx_meta_dropped: Signal<Out, Bit>,
     // stage 0 -> 1
     /// The wire is inside a frame (also tracked during reset) / that frame is not for us to see.
     in_frame: DFF<Bit>,
@@ -273,10 +274,13 @@ pub struct RxParser {
     r_icmp_sum: DFF<Bit>,
     delay: RAM<Beat, 4>,
     delay_at: DFF<Bits<4>>,
-    arps: ChanFifo<ArpPacket, 2, 3>,
     d: Signal<Local, Bits<64>>,
     order: Signal<Local, WireOrder>,
     be: Signal<Local, Bits<64>>,
+    header_part: Signal<Local, Bits<64>>,
+    payload_part: Signal<Local, Bits<64>>,
+    found: Signal<Local, RxMatch>,
+    decide: Signal<Local, RxDecision>,
     header_take: Signal<Local, Bits<5>>,
     header_mask: Signal<Local, Bits<4>>,
     payload_take: Signal<Local, Bits<16>>,
@@ -297,7 +301,6 @@ pub struct RxParser {
     header_ok: Signal<Local, Bit>,
     payload_ok: Signal<Local, Bit>,
     good: Signal<Local, Bit>,
-    arp_push: Signal<Local, Bit>,
     none: Constant<RxDecision>,
     no_end: Constant<RxEnd>,
     word_lane: [Constant<Bits<64>>; 4],
@@ -338,7 +341,6 @@ impl Default for RxParser {
             cnt_icmp_in_broadcast: Default::default(),
             cnt_icmp_in_unknown: Default::default(),
             cnt_tcp_in_csum_errors: Default::default(),
-            cnt_rx_meta_dropped: Default::default(),
             in_frame: Default::default(),
             skip: Default::default(),
             b: Default::default(),
@@ -377,10 +379,13 @@ impl Default for RxParser {
             r_icmp_sum: Default::default(),
             delay: Default::default(),
             delay_at: Default::default(),
-            arps: Default::default(),
             d: Default::default(),
             order: Default::default(),
             be: Default::default(),
+            header_part: Default::default(),
+            payload_part: Default::default(),
+            found: Default::default(),
+            decide: Default::default(),
             header_take: Default::default(),
             header_mask: Default::default(),
             payload_take: Default::default(),
@@ -401,7 +406,6 @@ impl Default for RxParser {
             header_ok: Default::default(),
             payload_ok: Default::default(),
             good: Default::default(),
-            arp_push: Default::default(),
             none: Constant::new(Default::default()),
             no_end: Constant::new(Default::default()),
             word_lane: std::array::from_fn(|i| Constant::new((0xffffu64 << (48 - 16 * i)).to_bits())),
@@ -441,9 +445,6 @@ impl Logic for RxParser {
             self.matches[i].src.next = self.f.q.val().src;
             self.matches[i].dst.next = self.f.q.val().dst;
         }
-        clock!(self, clock, arps);
-        self.arps.reset.next = self.reset.val();
-        ChanSrc::<ArpPacket>::link(&mut self.arp, &mut self.arps.out);
         self.delay.read_clock.next = self.clock.val();
         self.delay.write_clock.next = self.clock.val();
 
@@ -504,6 +505,7 @@ impl Logic for RxParser {
                 self.f.d.next.own = self.d.val().get_bits::<48>(0) == self.mac.val();
                 self.f.d.next.broadcast = self.d.val().get_bits::<48>(0).all();
                 self.f.d.next.group = self.d.val().get_bit(0);
+                self.f.d.next.source_group = self.d.val().get_bit(48);
             } else if self.n.q.val() == 1 {
                 self.f.d.next.ip = self.be.val().get_bits::<16>(16) == 0x0800;
                 self.f.d.next.arp = self.be.val().get_bits::<16>(16) == 0x0806;
@@ -572,18 +574,20 @@ impl Logic for RxParser {
                 self.payload_mask.next = self.payload_octets.val();
             }
         }
-        self.header_words.d.next = 0.into();
+        self.header_part.next = 0.into();
         for i in 0..4 {
             if self.header_mask.val().get_bit(i) {
-                self.header_words.d.next = self.header_words.d.val() | (self.be.val() & self.word_lane[i].val());
+                self.header_part.next = self.header_part.val() | (self.be.val() & self.word_lane[i].val());
             }
         }
-        self.payload_words.d.next = 0.into();
+        self.payload_part.next = 0.into();
         for i in 0..8 {
             if self.payload_mask.val().get_bit(i) {
-                self.payload_words.d.next = self.payload_words.d.val() | (self.be.val() & self.octet_lane[i].val());
+                self.payload_part.next = self.payload_part.val() | (self.be.val() & self.octet_lane[i].val());
             }
         }
+        self.header_words.d.next = self.header_part.val();
+        self.payload_words.d.next = self.payload_part.val();
         self.first[0].d.next = self.n.q.val() == 0;
         self.keep.next = self.b.q.val().keep;
         self.octets.next = 0.into();
@@ -615,6 +619,24 @@ impl Logic for RxParser {
         if self.f.q.val().vlan {
             self.max.next = self.max_tagged.q.val();
         }
+        self.found.next.dst_own = false;
+        self.found.next.src_own = false;
+        self.found.next.dst_subnet = false;
+        self.found.next.src_subnet = false;
+        for i in 0..4 {
+            if self.matches[i].dst_own.val() {
+                self.found.next.dst_own = true;
+            }
+            if self.matches[i].src_own.val() {
+                self.found.next.src_own = true;
+            }
+            if self.matches[i].dst_subnet.val() {
+                self.found.next.dst_subnet = true;
+            }
+            if self.matches[i].src_subnet.val() {
+                self.found.next.src_subnet = true;
+            }
+        }
         if self.end[0].q.val().end {
             if self.len.q.val() < 60 {
                 self.end[1].d.next.runt = true;
@@ -622,16 +644,7 @@ impl Logic for RxParser {
                 self.end[1].d.next.oversize = self.len.q.val() > self.max.val();
                 self.h.d.next = self.f.q.val();
                 self.hlen.d.next = self.len.q.val();
-                self.hm.d.next.dst_own = false;
-                self.hm.d.next.src_own = false;
-                self.hm.d.next.dst_subnet = false;
-                self.hm.d.next.src_subnet = false;
-                for i in 0..4 {
-                    self.hm.d.next.dst_own = self.hm.d.val().dst_own | self.matches[i].dst_own.val();
-                    self.hm.d.next.src_own = self.hm.d.val().src_own | self.matches[i].src_own.val();
-                    self.hm.d.next.dst_subnet = self.hm.d.val().dst_subnet | self.matches[i].dst_subnet.val();
-                    self.hm.d.next.src_subnet = self.hm.d.val().src_subnet | self.matches[i].src_subnet.val();
-                }
+                self.hm.d.next = self.found.val();
             }
         }
 
@@ -662,7 +675,7 @@ impl Logic for RxParser {
         self.k.d.next.icmp_short = self.h.q.val().ip_len < 28;
         self.src.next = self.h.q.val().src;
         self.dst.next = self.h.q.val().dst;
-        self.k.d.next.unicast = self.hm.q.val().dst_own & !self.h.q.val().broadcast;
+        self.k.d.next.unicast = self.hm.q.val().dst_own & !self.h.q.val().broadcast & !self.h.q.val().source_group;
         self.k.d.next.dst_known = self.hm.q.val().dst_own
             | self.hm.q.val().dst_subnet
             | self.dst.val().all()
@@ -691,57 +704,58 @@ impl Logic for RxParser {
         self.payload_fold1.d.next = bit_cast::<18, 16>(self.payload_acc.q.val().get_bits::<16>(16))
             + bit_cast::<18, 16>(self.payload_acc.q.val().get_bits::<16>(0))
             + bit_cast::<18, 16>(self.pseudo.q.val());
-        self.p.d.next = self.none.val();
+        self.decide.next = self.none.val();
         if self.h.q.val().group & !self.h.q.val().broadcast {
-            self.p.d.next.foreign = self.multicast.val();
-            self.p.d.next.multicast = !self.multicast.val();
+            self.decide.next.foreign = self.multicast.val();
+            self.decide.next.multicast = !self.multicast.val();
         } else if !self.h.q.val().own & !self.h.q.val().broadcast {
-            self.p.d.next.foreign = self.promiscuous.val();
-            self.p.d.next.other_mac = !self.promiscuous.val();
+            self.decide.next.foreign = self.promiscuous.val();
+            self.decide.next.other_mac = !self.promiscuous.val();
         } else if self.h.q.val().vlan {
-            self.p.d.next.vlan = true;
+            self.decide.next.vlan = true;
         } else if self.h.q.val().arp {
-            self.p.d.next.arp = self.k.q.val().arp_ok;
-            self.p.d.next.arp_ignored = !self.k.q.val().arp_ok;
+            self.decide.next.arp = self.k.q.val().arp_ok;
+            self.decide.next.arp_ignored = !self.k.q.val().arp_ok;
         } else if !self.h.q.val().ip {
-            self.p.d.next.other_type = true;
+            self.decide.next.other_type = true;
         } else if self.k.q.val().header_bad {
-            self.p.d.next.header_bad = true;
+            self.decide.next.header_bad = true;
         } else {
-            self.p.d.next.need_header = true;
+            self.decide.next.need_header = true;
             if !self.k.q.val().dst_known {
-                self.p.d.next.addr_bad = true;
+                self.decide.next.addr_bad = true;
             } else if self.k.q.val().src_bad {
-                self.p.d.next.src_bad = true;
+                self.decide.next.src_bad = true;
             } else if self.h.q.val().fragment {
-                self.p.d.next.fragment = true;
+                self.decide.next.fragment = true;
             } else if self.k.q.val().options {
-                self.p.d.next.options = true;
+                self.decide.next.options = true;
             } else if self.h.q.val().tcp {
-                self.p.d.next.tcp_short = self.k.q.val().tcp_short;
-                self.p.d.next.need_tcp = !self.k.q.val().tcp_short;
-                self.p.d.next.tcp = self.k.q.val().unicast & !self.k.q.val().tcp_short;
-                self.p.d.next.other_proto = !self.k.q.val().unicast & !self.k.q.val().tcp_short;
+                self.decide.next.tcp_short = self.k.q.val().tcp_short;
+                self.decide.next.need_tcp = !self.k.q.val().tcp_short;
+                self.decide.next.tcp = self.k.q.val().unicast & !self.k.q.val().tcp_short;
+                self.decide.next.other_proto = !self.k.q.val().unicast & !self.k.q.val().tcp_short;
             } else if self.h.q.val().icmp {
-                self.p.d.next.icmp_short = self.k.q.val().icmp_short;
+                self.decide.next.icmp_short = self.k.q.val().icmp_short;
                 if !self.k.q.val().icmp_short {
-                    self.p.d.next.need_icmp = true;
-                    self.p.d.next.echo = self.k.q.val().echo & self.k.q.val().unicast;
-                    self.p.d.next.icmp_broadcast = self.k.q.val().echo & !self.k.q.val().unicast;
-                    self.p.d.next.icmp = self.k.q.val().icmp_host;
-                    self.p.d.next.icmp_unknown = !self.k.q.val().icmp_host & !self.k.q.val().echo;
+                    self.decide.next.need_icmp = true;
+                    self.decide.next.echo = self.k.q.val().echo & self.k.q.val().unicast;
+                    self.decide.next.icmp_broadcast = self.k.q.val().echo & !self.k.q.val().unicast;
+                    self.decide.next.icmp = self.k.q.val().icmp_host;
+                    self.decide.next.icmp_unknown = !self.k.q.val().icmp_host & !self.k.q.val().echo;
                 }
             } else {
-                self.p.d.next.other_proto = true;
+                self.decide.next.other_proto = true;
             }
         }
-        self.p.d.next.ip = self.p.d.val().fragment
-            | self.p.d.val().options
-            | self.p.d.val().tcp
-            | self.p.d.val().echo
-            | self.p.d.val().icmp
-            | self.p.d.val().other_proto;
-        self.p.d.next.pass = self.p.d.val().ip | self.p.d.val().foreign | self.p.d.val().vlan | self.p.d.val().other_type;
+        self.decide.next.ip = self.decide.val().fragment
+            | self.decide.val().options
+            | self.decide.val().tcp
+            | self.decide.val().echo
+            | self.decide.val().icmp
+            | self.decide.val().other_proto;
+        self.decide.next.pass = self.decide.val().ip | self.decide.val().foreign | self.decide.val().vlan | self.decide.val().other_type;
+        self.p.d.next = self.decide.val();
 
         // stage 5: fold again
         self.header_fold2.d.next = bit_cast::<17, 16>(self.header_fold1.q.val().get_bits::<16>(0))
@@ -796,15 +810,13 @@ impl Logic for RxParser {
         self.meta.next.tcp_flags = self.h.q.val().tcp_flags;
         self.meta.next.data_offset = self.h.q.val().data_offset;
         self.meta.next.window = self.h.q.val().window;
-        self.arp_push.next = self.r.q.val().arp;
-        self.arps.inp.valid.next = self.arp_push.val();
-        self.arps.inp.data.next.request = self.h.q.val().arp_op == 1;
-        self.arps.inp.data.next.sender_mac = self.h.q.val().sender_mac;
-        self.arps.inp.data.next.sender_ip = self.h.q.val().src;
-        self.arps.inp.data.next.target_ip = self.h.q.val().dst;
-        self.arps.inp.data.next.target_is_ours = self.hm.q.val().dst_own;
-        self.arps.inp.data.next.sender_is_ours = self.hm.q.val().src_own;
-        self.cnt_rx_meta_dropped.next = self.arp_push.val() & !self.arps.inp.ready.val();
+        self.arp.valid.next = self.r.q.val().arp;
+        self.arp.data.next.request = self.h.q.val().arp_op == 1;
+        self.arp.data.next.sender_mac = self.h.q.val().sender_mac;
+        self.arp.data.next.sender_ip = self.h.q.val().src;
+        self.arp.data.next.target_ip = self.h.q.val().dst;
+        self.arp.data.next.target_is_ours = self.hm.q.val().dst_own;
+        self.arp.data.next.sender_is_ours = self.hm.q.val().src_own;
         self.cnt_eth_in_frames.next = self.r_good.q.val();
         self.cnt_eth_in_fcs_errors.next = self.r_end.q.val().damaged;
         self.cnt_eth_in_runts.next = self.r_end.q.val().runt & !self.r_end.q.val().damaged;
