@@ -3,6 +3,7 @@
 //!
 //! The `verilated` crate brings Verilator's runtime and its global calls ([`verilator_version`]); the binding of each model is our
 //! own, made by `ironwarp-vbuild`: the crate's macro for models expects Verilator 4.
+pub mod bench;
 pub mod port;
 pub use port::Dut;
 
