@@ -38,7 +38,12 @@ pub static CATALOG: &[Entry] = &[
     both("regs", |n| elaborate(n, Box::<crate::host::regs::Regs>::default())),
     both("time_base", |n| elaborate(n, Box::<crate::host::time::Time>::default())),
     both("counters", |n| elaborate(n, Box::<crate::host::counters::Counters<48, 32, 16>>::default())),
-    Entry { name: "counters_narrow", simulate: true, synthesize: false, emit: |n| elaborate(n, Box::<crate::host::counters::Counters<12, 4, 8>>::default()) },
+    Entry {
+        name: "counters_narrow",
+        simulate: true,
+        synthesize: false,
+        emit: |n| elaborate(n, Box::<crate::host::counters::Counters<12, 4, 8>>::default()),
+    },
     both("irq", |n| elaborate(n, Box::<crate::host::irq::Irq>::default())),
     both("dma_read", |n| elaborate(n, Box::<crate::host::dma_read::DmaRead<3>>::default())),
     both("dma_write", |n| elaborate(n, Box::<crate::host::dma_write::DmaWrite<3>>::default())),
