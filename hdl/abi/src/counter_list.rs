@@ -49,7 +49,7 @@ macro_rules! for_each_counter { ($callback:ident) => { $callback! {
     L2InNoBuffer       l2_in_no_buffer       "l2InNoBuffer"       "Frames for the host dropped: no descriptor, buffer too small or queue full";
     L2InNotShared      l2_in_not_shared      "l2InNotShared"      "Frames for the host dropped: sharing is off";
     L2OutFrames        l2_out_frames         "l2OutFrames"        "Frames taken from the host and sent";
-    L2OutErrors        l2_out_errors         "l2OutErrors"        "Transmit descriptors refused: bad length or DMA error";
+    L2OutErrors        l2_out_errors         "l2OutErrors"        "Transmit descriptors refused: bad length, DMA error, no route, no room to wait for the next hop";
     L2OutNoNeighbor    l2_out_no_neighbor    "l2OutNoNeighbor"    "Frames from the host whose next hop did not answer";
     L2OutReplaced      l2_out_replaced       "l2OutReplaced"      "Frames waiting for a next hop that made room for a later one (ARP-6 keeps the latest)";
     CmdDone            cmd_done              "cmdDone"            "Commands answered with status 0";

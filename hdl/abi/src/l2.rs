@@ -23,6 +23,8 @@ pub const DONE_DMA_ERROR: u16 = 1 << 1;
 pub const DONE_PENDING: u16 = 1 << 2;
 /// Completed, tx with RESOLVE: no waiting room for another unresolved next hop; nothing was sent.
 pub const DONE_NO_ROOM: u16 = 1 << 3;
+/// Completed, tx with RESOLVE: not an IPv4 datagram, or there is no way to its destination; nothing was sent.
+pub const DONE_NO_ROUTE: u16 = 1 << 5;
 /// Completed, rx: the frame was sent to the link broadcast address.
 pub const RX_BROADCAST: u16 = 1 << 4;
 /// DONE bit of dword 3.

@@ -61,5 +61,7 @@ impl<T: Synth> Default for ChanSrc<T> {
 
 pub mod block_ram;
 pub mod fifo;
+pub mod frame_reader;
 pub use block_ram::BlockRam;
 pub use fifo::ChanFifo;
+pub use frame_reader::FrameReader;
