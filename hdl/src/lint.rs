@@ -14,7 +14,7 @@
 //! | [`Rule::Replace`] | the value of `replace_bit` is shifted un-truncated: a NOT sets all bits above |
 //! | [`Rule::Select`] | a select of anything but a signal is read differently by each tool |
 //! | [`Rule::Shadow`] | a loop variable called like a signal replaces the signal |
-//! | [`Rule::ChildInput`] | reading back a child's input: Rust sees the value of before |
+//! | [`Rule::ChildInput`] | reading back a child's input: Rust sees the value of before (a flip-flop's `d`, the next state, is left out: `dff_setup!` assigned it first) |
 //! | [`Rule::Range`] | a select with a variable offset that can pass the top of its signal |
 //!
 //! An inclusive loop range (`0..=3` loses its last pass) is gone from the tree; `cargo xtask lint` looks for it in the text.
@@ -309,7 +309,7 @@ impl VerilogVisitor for Visitor<'_> {
     fn visit_signal(&mut self, name: &str) {
         let name = signal(name);
         let like = any_index(&name);
-        if self.scope.child_inputs.iter().any(|n| any_index(n) == like) {
+        if !like.ends_with("$d") && self.scope.child_inputs.iter().any(|n| any_index(n) == like) {
             self.hit(Rule::ChildInput, name);
         }
     }
@@ -447,6 +447,7 @@ mod tests {
             self.beat.d.next.last = self.f.val();
             self.child.d.next = self.a.val();
             self.child.d.next = self.child.d.val();
+            self.shadow.lane.next = self.shadow.lane.val();
             self.ok_carry.next = bit_cast::<5, 4>(self.a.val()) + bit_cast::<5, 4>(self.b.val());
             self.ok_replace.next = self.q.val().replace_bit(70, self.f.val());
             self.ok_not_any.next = !self.w.val().any();
@@ -534,7 +535,7 @@ mod tests {
 
     #[test]
     fn reading_the_input_of_a_child_is_flagged() {
-        assert_eq!(found(Rule::ChildInput), ["child$d"]);
+        assert_eq!(found(Rule::ChildInput), ["shadow$lane"]);
     }
 
     #[test]
