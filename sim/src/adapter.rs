@@ -2,7 +2,8 @@
 //! One adapter: a core and everything around its ports, one clock at a time.
 //!
 //! [`Adapter::step`] is one clock: inputs are put up from what the surroundings know, the core settles, the monitor looks, handshakes
-//! are taken, the clock rises. Nothing here depends on wall time, so equal calls make equal runs ([`Recorder::digest`]).
+//! are taken, the clock rises. As on PCIe, neither an interrupt nor the answer to a register read overtakes DMA writes: both reach the
+//! host when the beats that left the core before them have. Nothing here depends on wall time, so equal calls make equal runs ([`Recorder::digest`]).
 use crate::{
     dma::{DmaConfig, Fault, HostDma},
     mac::{LineRate, Mac},
@@ -16,7 +17,10 @@ use crate::{
 use ironwarp_abi::reg;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use std::sync::{Arc, RwLock};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, RwLock},
+};
 
 /// How an adapter is set up.
 #[derive(Clone, Debug)]
@@ -57,8 +61,8 @@ enum Access {
     Asked(Mmio),
     /// A read that the core took.
     Taken(u16),
-    /// Value read; 0 for a write.
-    Done(u32),
+    /// Value read (0 for a write), and the cycle from which the host has it.
+    Done(u32, u64),
 }
 
 /// See the module.
@@ -72,6 +76,8 @@ pub struct Adapter {
     mac: Mac,
     monitor: Monitor,
     recorder: Recorder,
+    /// Interrupts on their way behind DMA writes: cycle of arrival and vector.
+    messages: VecDeque<(u64, u8)>,
     raised: u32,
     timebase: u32,
     last_activity: u64,
@@ -100,6 +106,7 @@ impl Adapter {
             mac: Mac::new(config.line),
             monitor: Monitor::default(),
             recorder: Recorder::default(),
+            messages: VecDeque::new(),
             raised: 0,
             timebase: 0,
             last_activity: 0,
@@ -122,7 +129,7 @@ impl Adapter {
                     i.mmio_addr = offset;
                     i.mmio_wdata = value;
                 }
-                Access::None | Access::Taken(_) | Access::Done(_) => {}
+                Access::None | Access::Taken(_) | Access::Done(..) => {}
             }
             self.dma.drive(now, &mut i);
         }
@@ -138,10 +145,14 @@ impl Adapter {
             self.dma.edge(now, &i, &o, &mut self.monitor, &mut self.recorder);
             self.mac.edge(now, &i, &o, &mut self.monitor, &mut self.recorder);
             if o.irq_valid && i.irq_ready {
-                self.raised |= 1_u32.checked_shl(o.irq_vector.into()).unwrap_or(0);
+                self.messages.push_back((self.dma.arrival_of_last_write(), o.irq_vector));
                 self.recorder.mix(now ^ u64::from(o.irq_vector) << 40);
                 self.recorder.add(Record::Interrupt { cycle: now, vector: o.irq_vector });
             }
+        }
+        while let Some((_, vector)) = self.messages.front().copied().filter(|(due, _)| *due <= now) {
+            self.messages.pop_front();
+            self.raised |= 1_u32.checked_shl(vector.into()).unwrap_or(0);
         }
         let busy = o.rd_req_valid || o.wr_req_valid || o.wr_data_valid || o.tx_valid || o.irq_valid || i.rx_valid || i.reset;
         if busy || self.access != Access::None || !self.dma.idle() || !self.mac.idle() {
@@ -161,7 +172,7 @@ impl Adapter {
                     }
                     self.recorder.mix(now ^ u64::from(i.mmio_wdata) << 16 ^ u64::from(offset) << 48);
                     self.recorder.add(Record::MmioWrite { cycle: now, offset, value });
-                    Access::Done(0)
+                    Access::Done(0, now)
                 }
             };
         }
@@ -169,7 +180,7 @@ impl Adapter {
             if let Access::Taken(offset) = self.access {
                 self.recorder.mix(now ^ u64::from(o.mmio_rdata) << 16 ^ u64::from(offset) << 47);
                 self.recorder.add(Record::MmioRead { cycle: now, offset, value: o.mmio_rdata });
-                self.access = Access::Done(o.mmio_rdata);
+                self.access = Access::Done(o.mmio_rdata, self.dma.arrival_of_last_write());
             } else {
                 self.monitor.report(now, Rule::StrayAnswer);
             }
@@ -186,7 +197,10 @@ impl Adapter {
     }
     /// Ends a register access that is done: the value read, or 0 for a write.
     pub fn finish(&mut self) -> Option<u32> {
-        let Access::Done(value) = self.access else { return None };
+        let Access::Done(value, since) = self.access else { return None };
+        if self.cycle <= since {
+            return None;
+        }
         self.access = Access::None;
         Some(value)
     }
@@ -199,6 +213,7 @@ impl Adapter {
     pub fn reset(&mut self) {
         self.reset_left = RESET_CYCLES;
         self.access = Access::None;
+        self.messages.clear();
         self.raised = 0;
         self.timebase = reg::CONFIG.iter().find(|r| r.offset == reg::TIMEBASE).map_or(0, |r| r.reset);
         self.dma.reset(self.cycle);

@@ -174,6 +174,10 @@ impl HostDma {
         self.fault_count = 0;
         std::mem::take(&mut self.faults)
     }
+    /// Cycle after which every beat taken so far is in memory (in the past, if all are).
+    pub(crate) fn arrival_of_last_write(&self) -> u64 {
+        self.last_arrival
+    }
     /// Nothing under way.
     pub(crate) fn idle(&self) -> bool {
         self.answering.is_none() && self.reads.is_empty() && self.unanswered == 0

@@ -47,6 +47,8 @@ struct Copier {
     tx: VecDeque<(u64, u8, bool)>,
     /// Offers write data without its `last`.
     forget_last: bool,
+    /// Raises its interrupt with the last beat, not when the write was acknowledged.
+    hasty: bool,
 }
 
 impl Core for Copier {
@@ -80,7 +82,7 @@ impl Core for Copier {
     fn edge(&mut self) {
         let (i, o) = (self.inputs, self.outputs);
         if i.reset {
-            *self = Copier { forget_last: self.forget_last, ..Copier::default() };
+            *self = Copier { forget_last: self.forget_last, hasty: self.hasty, ..Copier::default() };
             return;
         }
         let register = usize::from(i.mmio_addr & 0xff) / 4;
@@ -110,10 +112,12 @@ impl Core for Copier {
         if o.wr_data_valid && i.wr_data_ready {
             self.data.pop_front();
         }
-        if i.wr_done_valid {
+        if self.hasty && o.wr_data_valid && i.wr_data_ready && o.wr_data_last {
+            self.irq = true;
+        } else if i.wr_done_valid {
             self.awaiting = false;
             self.registers[4] += if i.wr_done_error { 0x1_0001 } else { 1 };
-            self.irq = true;
+            self.irq = !self.hasty;
         } else if i.irq_ready {
             self.irq = false;
         }
@@ -312,6 +316,25 @@ fn the_turnaround_passes_when_the_host_learns_something() {
     assert!(cycle(&b) - before < 20, "a write teaches nothing");
     b.bus.read32(SOURCE).unwrap();
     assert!((1000..1020).contains(&(cycle(&b) - before)));
+}
+
+#[test]
+fn neither_an_interrupt_nor_a_read_answer_overtakes_dma_writes() {
+    let dma = DmaConfig { write_latency: Latency::Fixed(500), ..Default::default() };
+    let core = Copier { hasty: true, ..Default::default() };
+    let mut b = bench(dma, core);
+    b.bus.write32(TARGET, IOVA + 0x8000).unwrap();
+    b.bus.write32(LENGTH, 64).unwrap();
+    b.bus.write32(SOURCE, IOVA).unwrap();
+    b.bus.write32(GO, 1).unwrap();
+    assert_eq!(b.bus.wait(0b100, Duration::from_millis(1)).unwrap(), 0b100);
+    assert_eq!(b.octets(0, 64), b.octets(0x8000, 64), "by the interrupt");
+    b.bus.write32(TARGET, IOVA + 0x9000).unwrap();
+    b.bus.write32(GO, 1).unwrap();
+    b.world.lock().unwrap().run(50);
+    assert_ne!(b.octets(0, 64), b.octets(0x9000, 64), "still on its way");
+    b.bus.read32(DONE).unwrap();
+    assert_eq!(b.octets(0, 64), b.octets(0x9000, 64), "by the answer");
 }
 
 #[test]

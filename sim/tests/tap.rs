@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The TAP wire against this machine's network stack. Needs the right to make interfaces; without it the tests say so and end.
+use ironwarp_sim::wire::{Frame, SentFrame, TapDevice, TapError, Wire};
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
+
+fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status().expect("ip runs (package iproute2)");
+    assert!(status.success(), "ip {arguments}");
+}
+
+fn tap(name: &str) -> Option<TapDevice> {
+    match TapDevice::open(name, true) {
+        Ok(tap) => Some(tap),
+        Err(error @ (TapError::Device(_) | TapError::Denied { .. })) => {
+            println!("not tested: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn receive(tap: &mut TapDevice, wanted: impl Fn(&Frame) -> bool) -> Frame {
+    let end = Instant::now() + Duration::from_secs(5);
+    for now in 0.. {
+        if let Some(frame) = tap.receive(0, now).filter(&wanted) {
+            return frame;
+        }
+        assert!(Instant::now() < end, "the stack did not answer");
+    }
+    unreachable!()
+}
+
+/// Covers: ETH-4
+#[test]
+fn frames_of_the_stack_are_padded_to_60_octets() {
+    let name = format!("iwt{}", std::process::id() % 100_000);
+    let Some(mut tap) = tap(&name) else { return };
+    ip(&format!("addr add 198.51.100.1/24 dev {name}"));
+    ip(&format!("link set {name} up"));
+    // who has 198.51.100.1? 42 octets in the stack's answer
+    let us = [2, 0, 0, 0, 0, 7];
+    let mut request =
+        [[0xff; 6].as_slice(), &us, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &us, &[198, 51, 100, 7], &[0; 6], &[198, 51, 100, 1]].concat();
+    request.resize(60, 0);
+    tap.send(0, SentFrame { frame: Frame::good(request), first: 0, last: 7, end: 10 });
+    let answer = receive(&mut tap, |f| f.octets[12..14] == [8, 6] && f.octets[20..22] == [0, 2]);
+    assert_eq!(answer.octets.len(), 60);
+    assert_eq!(answer.octets[28..32], [198, 51, 100, 1]);
+    assert_eq!(answer.octets[42..], [0; 18]);
+    assert_eq!(tap.lost(), 0);
+    assert!(!answer.error);
+}
+
+#[test]
+fn an_interface_is_not_made_unasked_and_errors_say_what_to_do() {
+    assert!(matches!(TapDevice::open("iwnotthere", false), Err(TapError::Missing(_))));
+    assert!(matches!(TapDevice::open("a name that is too long", true), Err(TapError::Name(_))));
+    assert!(matches!(TapDevice::open("a/b", true), Err(TapError::Name(_))));
+    let name = format!("iwu{}", std::process::id() % 100_000);
+    let Some(first) = tap(&name) else { return };
+    let second = TapDevice::open(&name, false).map(|_| ()).expect_err("one user only");
+    assert!(matches!(second, TapError::Busy(_)), "{second}");
+    drop(first);
+    assert!(matches!(TapDevice::open(&name, false), Err(TapError::Missing(_))), "gone with its user");
+    let down = TapDevice::open(&name, true).map(|mut tap| {
+        tap.send(0, SentFrame { frame: Frame::good(vec![0; 60]), first: 0, last: 7, end: 10 });
+        tap.lost()
+    });
+    assert!(matches!(down, Ok(1)), "the interface is down: {down:?}");
+}
