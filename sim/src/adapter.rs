@@ -20,6 +20,7 @@ use rand_chacha::ChaCha8Rng;
 use std::{
     collections::VecDeque,
     sync::{Arc, RwLock},
+    time::Duration,
 };
 
 /// How an adapter is set up.
@@ -79,7 +80,10 @@ pub struct Adapter {
     /// Interrupts on their way behind DMA writes: cycle of arrival and vector.
     messages: VecDeque<(u64, u8)>,
     raised: u32,
+    /// Register TIMEBASE as last written: microseconds per clock in 16.16 fixed point.
     timebase: u32,
+    /// Sum of it, in its unit.
+    time: u64,
     last_activity: u64,
 }
 
@@ -109,6 +113,7 @@ impl Adapter {
             messages: VecDeque::new(),
             raised: 0,
             timebase: 0,
+            time: 0,
             last_activity: 0,
         };
         adapter.reset();
@@ -159,6 +164,7 @@ impl Adapter {
             self.last_activity = now;
         }
         self.core.edge();
+        self.time = self.time.wrapping_add(self.timebase.into());
         self.cycle += 1;
     }
     fn mmio_edge(&mut self, i: &Inputs, o: &crate::pins::Outputs) {
@@ -256,7 +262,11 @@ impl Adapter {
     pub fn violations(&self) -> &[Violation] {
         self.monitor.violations()
     }
-    /// The monitor itself.
+    /// The monitor of the ports.
+    pub fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+    /// The monitor, to take what it found.
     pub fn monitor_mut(&mut self) -> &mut Monitor {
         &mut self.monitor
     }
@@ -281,14 +291,10 @@ impl Adapter {
         self.raised &= !vectors;
         taken
     }
-    /// Value of register TIMEBASE as last written, microseconds per clock in 16.16 fixed point.
-    pub fn timebase(&self) -> u32 {
-        self.timebase
-    }
-    /// Cycles in so many microseconds of adapter time, rounded up.
-    pub fn cycles_in(&self, microseconds: u64) -> u64 {
-        let cycles = (u128::from(microseconds) << 16).div_ceil(u128::from(self.timebase.max(1)));
-        u64::try_from(cycles).unwrap_or(u64::MAX)
+    /// Adapter time since power-up: the sum of TIMEBASE, as last written, over all clocks. A reset does not set it back.
+    pub fn time(&self) -> Duration {
+        // 16.16 microseconds to nanoseconds
+        Duration::from_nanos(((u128::from(self.time) * 1000) >> 16) as u64)
     }
     /// Records and the digest.
     pub fn recorder(&self) -> &Recorder {

@@ -81,21 +81,19 @@ impl Bus for InProcessBus {
         self.table(|t| t.unmap(iova, len)).map(|_| ())
     }
     fn wait(&mut self, vectors: u32, timeout: Duration) -> Result<u32, BusError> {
-        let microseconds = u64::try_from(timeout.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX);
         let mut waited = 0;
-        let mut end = u64::MAX;
+        let mut end = None;
         loop {
             let mut world = lock(&self.world);
-            if end == u64::MAX {
-                end = world.adapter(self.id).cycles_in(microseconds);
-            }
+            let end = *end.get_or_insert_with(|| world.adapter(self.id).time().saturating_add(timeout));
             for _ in 0..SHARE_EVERY {
-                let raised = world.adapter_mut(self.id).take_raised(vectors);
+                let adapter = world.adapter_mut(self.id);
+                let raised = adapter.take_raised(vectors);
                 if raised != 0 {
                     world.turn_around();
                     return Ok(raised);
                 }
-                if waited >= end {
+                if adapter.time() >= end {
                     return Ok(0);
                 }
                 if waited >= self.wait_bound {
@@ -108,6 +106,9 @@ impl Bus for InProcessBus {
                 world.step();
             }
         }
+    }
+    fn now(&self) -> Duration {
+        lock(&self.world).adapter(self.id).time()
     }
     fn vector_fd(&self, _vector: u32) -> Option<BorrowedFd<'_>> {
         None

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The surroundings of a core, tried with a scripted core that copies host memory and echoes frames.
+mod common;
+use common::{Copier, DONE, GO, LENGTH, SOURCE, TARGET};
 use ironwarp_rnic::{Bus, BusError, DmaMemory};
 use ironwarp_sim::{
     adapter::{Adapter, AdapterConfig},
     dma::{DmaConfig, Latency},
     monitor::Rule,
-    pins::{Core, Inputs, Outputs},
     record::Record,
     wire::{Frame, Queue},
     InProcessBus, LineRate, World,
 };
 use std::{
-    collections::VecDeque,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -20,120 +20,6 @@ fn seed() -> u64 {
     let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
     println!("replay: SEED={seed} cargo test -p ironwarp-sim --test scripted");
     seed
-}
-
-/// Registers of [`Copier`].
-const SOURCE: u32 = 0x100;
-const TARGET: u32 = 0x104;
-const LENGTH: u32 = 0x108;
-/// Starts a copy; raises vector 2 when it is done.
-const GO: u32 = 0x10c;
-/// Copies done, failed ones in bits 31:16.
-const DONE: u32 = 0x110;
-
-/// A core that reads `LENGTH` octets at `SOURCE`, writes them to `TARGET` and echoes frames that arrive undamaged.
-#[derive(Default)]
-struct Copier {
-    inputs: Inputs,
-    outputs: Outputs,
-    registers: [u32; 5],
-    answer: Option<u32>,
-    read: Option<(u64, u16)>,
-    write: Option<(u64, u16)>,
-    data: VecDeque<u64>,
-    awaiting: bool,
-    irq: bool,
-    rx: Vec<(u64, u8, bool)>,
-    tx: VecDeque<(u64, u8, bool)>,
-    /// Offers write data without its `last`.
-    forget_last: bool,
-    /// Raises its interrupt with the last beat, not when the write was acknowledged.
-    hasty: bool,
-}
-
-impl Core for Copier {
-    fn settle(&mut self, inputs: &Inputs) -> Outputs {
-        self.inputs = *inputs;
-        let (read, write) = (self.read.unwrap_or_default(), self.write.unwrap_or_default());
-        let tx = self.tx.front().copied().unwrap_or_default();
-        self.outputs = Outputs {
-            mmio_ready: true,
-            mmio_rvalid: self.answer.is_some(),
-            mmio_rdata: self.answer.unwrap_or(0),
-            rd_req_addr: read.0,
-            rd_req_len: read.1,
-            rd_req_valid: self.read.is_some(),
-            rd_data_ready: true,
-            wr_req_addr: write.0,
-            wr_req_len: write.1,
-            wr_req_valid: self.write.is_some(),
-            wr_data: self.data.front().copied().unwrap_or(0),
-            wr_data_last: self.data.len() == 1 && !self.forget_last,
-            wr_data_valid: self.awaiting && self.write.is_none() && !self.data.is_empty(),
-            irq_vector: 2,
-            irq_valid: self.irq,
-            tx_data: tx.0,
-            tx_keep: tx.1,
-            tx_last: tx.2,
-            tx_valid: !self.tx.is_empty(),
-        };
-        self.outputs
-    }
-    fn edge(&mut self) {
-        let (i, o) = (self.inputs, self.outputs);
-        if i.reset {
-            *self = Copier { forget_last: self.forget_last, hasty: self.hasty, ..Copier::default() };
-            return;
-        }
-        let register = usize::from(i.mmio_addr & 0xff) / 4;
-        self.answer = i.mmio_read.then(|| self.registers.get(register).copied().unwrap_or(0));
-        if i.mmio_write && register < self.registers.len() {
-            self.registers[register] = i.mmio_wdata;
-            if u32::from(i.mmio_addr) == GO {
-                self.read = Some((self.registers[0].into(), self.registers[2] as u16));
-            }
-        }
-        if o.rd_req_valid && i.rd_req_ready {
-            self.read = None;
-        }
-        if i.rd_data_valid {
-            self.data.push_back(i.rd_data);
-            if i.rd_data_last {
-                if i.rd_data_error {
-                    self.registers[4] += 0x1_0000;
-                }
-                self.write = Some((self.registers[1].into(), self.registers[2] as u16));
-                self.awaiting = true;
-            }
-        }
-        if o.wr_req_valid && i.wr_req_ready {
-            self.write = None;
-        }
-        if o.wr_data_valid && i.wr_data_ready {
-            self.data.pop_front();
-        }
-        if self.hasty && o.wr_data_valid && i.wr_data_ready && o.wr_data_last {
-            self.irq = true;
-        } else if i.wr_done_valid {
-            self.awaiting = false;
-            self.registers[4] += if i.wr_done_error { 0x1_0001 } else { 1 };
-            self.irq = !self.hasty;
-        } else if i.irq_ready {
-            self.irq = false;
-        }
-        if i.rx_valid {
-            self.rx.push((i.rx_data, i.rx_keep, i.rx_last));
-            if i.rx_last {
-                let frame = std::mem::take(&mut self.rx);
-                if !i.rx_error {
-                    self.tx.extend(frame);
-                }
-            }
-        }
-        if o.tx_valid && i.tx_ready {
-            self.tx.pop_front();
-        }
-    }
 }
 
 struct Bench {
@@ -241,7 +127,7 @@ fn an_access_outside_of_the_windows_is_answered_with_error_and_kept_as_a_fault()
 
 #[test]
 fn a_write_without_last_is_reported_and_answered_with_error() {
-    let mut b = bench(DmaConfig::default(), Copier { forget_last: true, ..Default::default() });
+    let mut b = bench(DmaConfig::default(), Copier::forgetting_last());
     assert_eq!(b.copy(IOVA, IOVA + 0x8000, 16) >> 16, 1);
     let rules: Vec<_> = b.world.lock().unwrap().adapter(0).violations().iter().map(|v| v.rule).collect();
     assert_eq!(rules, [Rule::WriteLastMissing]);
@@ -321,7 +207,7 @@ fn the_turnaround_passes_when_the_host_learns_something() {
 #[test]
 fn neither_an_interrupt_nor_a_read_answer_overtakes_dma_writes() {
     let dma = DmaConfig { write_latency: Latency::Fixed(500), ..Default::default() };
-    let core = Copier { hasty: true, ..Default::default() };
+    let core = Copier::hasty();
     let mut b = bench(dma, core);
     b.bus.write32(TARGET, IOVA + 0x8000).unwrap();
     b.bus.write32(LENGTH, 64).unwrap();

@@ -20,6 +20,7 @@ pub mod counter;
 pub mod event;
 pub mod handle;
 pub mod l2;
+pub mod pci;
 pub mod reg;
 pub mod status;
 
