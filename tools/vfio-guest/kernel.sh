@@ -10,7 +10,7 @@ package=$(apt-cache depends linux-image-cloud-amd64 | awk '$1 == "Depends:" { pr
 part=$tree.part
 rm -rf "$part"
 mkdir -p "$part"
-(cd "$part" && timeout 180 apt-get download -qq "$package")
+(cd "$part" && timeout 180 apt-get download -qq -o APT::Sandbox::User=root "$package")
 dpkg-deb --extract "$part"/*.deb "$part"
 rm "$part"/*.deb
 mv "$part"/boot/vmlinuz-* "$part/vmlinuz"

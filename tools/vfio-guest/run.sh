@@ -4,8 +4,9 @@
 # adapter that `ironwarp sim` serves outside: LISTEN -> LISTEN_REPLY with DMA and MSI-X. Last line `vfio-guest: PASS` or FAIL.
 #
 # No KVM, no root in the guest's way: needs bash, cargo, busybox-static, cpio, mmdebstrap and apt (`make setup`). QEMU and kernel are
-# fetched once into build/ (65 MB). A guest that does not even come to the test is booted once more: emulated boots fail now and
-# then; a test that failed is never repeated. Everything is bounded in time, and only processes started here are ended.
+# fetched once into build/ (65 MB). A guest that does not come to the end of the test while the adapter is alive is booted once more:
+# emulated boots fail now and then. A test that failed, and an adapter that ended, are final. Everything is bounded in
+# time, and only processes started here are ended.
 # VFIO_GUEST_COMMAND: another shell command for the guest ($BDF is the adapter's address).
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
@@ -99,8 +100,8 @@ for boot in 1 2; do
     sim=''
     step "boot $boot"
     status=$(sed -n 's/^guest: exit status \([0-9]*\) .*/\1/p' "$work/guest.log" | head -1)
-    [ -z "$status" ] && [ $boot = 1 ] || break
-    echo "vfio-guest: the guest did not come to the end of the test (adapter $adapter); its last lines, then once more:"
+    [ -z "$status" ] && [ $adapter = alive ] && [ $boot = 1 ] || break
+    echo "vfio-guest: the guest did not come to the end of the test; its last lines, then once more:"
     tail -n 5 "$work/guest.log" "$work/qemu.log" "$work/sim.log"
 done
 
