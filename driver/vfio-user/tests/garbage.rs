@@ -4,13 +4,14 @@
 mod common;
 use common::{event, Recorder};
 use ironwarp_vfio_user::{
-    message::{Header, Request, Version},
-    Client, Server, Step,
+    irq,
+    message::{Header, IrqPayload, Request, SetIrqs, Version, HEADER},
+    Client, DmaFlags, DmaMap, Errno, IrqAction, Server, Step,
 };
 use proptest::prelude::*;
 use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use std::{
-    io::{IoSlice, Write},
+    io::{IoSlice, Read, Write},
     mem::MaybeUninit,
     net::Shutdown,
     os::{fd::AsFd, unix::net::UnixStream},
@@ -66,6 +67,26 @@ fn survive(pieces: &[(Vec<u8>, usize)]) {
     assert_eq!(open_fds(), before, "descriptors stayed open");
 }
 
+/// How the request is answered when so many descriptors come with it.
+fn answers(request: &Request, fds: &[usize]) -> Vec<Option<Errno>> {
+    let (mut ours, theirs) = UnixStream::pair().expect("pair");
+    let mut server = Server::from_stream(theirs).expect("server");
+    let mut device = Recorder::default();
+    let body = request.encode();
+    let message = [&Header::request(1, request.command(), body.len(), false).encode()[..], &body].concat();
+    let mut results = Vec::new();
+    for (octets, fds) in std::iter::once((hello(), 0)).chain(fds.iter().map(|&fds| (message.clone(), fds))) {
+        send_with_fds(&ours, &octets, fds);
+        assert_eq!(server.step(&mut device, Duration::ZERO).expect("step"), Step::Served);
+        let mut header = [0; HEADER];
+        ours.read_exact(&mut header).expect("answer");
+        let header = Header::decode(&header);
+        ours.read_exact(&mut vec![0; header.body().expect("size")]).expect("body");
+        results.push(header.failure());
+    }
+    results.split_off(1)
+}
+
 /// A message with a header that is right about its size more often than not.
 fn message() -> impl Strategy<Value = (Vec<u8>, usize)> {
     let small = prop_oneof![0u32..8, 0x1000u32..0x1010, any::<u32>()].prop_map(|word| word.to_ne_bytes());
@@ -95,6 +116,12 @@ fn no_octets_and_no_descriptors_make_the_server_panic_hang_or_leak() {
     // Descriptors where none belong, and as many as the kernel passes.
     let reset = Header::request(1, 13, 0, false).encode().to_vec();
     survive(&[(hello(), 3), (reset.clone(), 253), (reset, 1)]);
+
+    // Descriptors that do not match the request.
+    let set = SetIrqs { index: irq::MSIX, start: 0, count: 2, action: IrqAction::Trigger, payload: IrqPayload::EventFd };
+    let map = DmaMap { flags: DmaFlags::READ, offset: 0, address: 0x1000, size: 0x1000 };
+    assert_eq!(answers(&Request::SetIrqs(set), &[0, 1, 2, 3]), [None, Some(Errno::INVAL), None, Some(Errno::INVAL)]);
+    assert_eq!(answers(&Request::DmaMap(map), &[2, 1]), [Some(Errno::INVAL), None]);
 
     // The same for a client that reads garbage.
     proptest!(|(octets in prop::collection::vec(any::<u8>(), 0..200))| {
