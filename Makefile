@@ -52,7 +52,7 @@ formal: setup ## Prove the port database, and find the counter-example of a brok
 
 MUTANTS ?= 40
 mutants: setup ## Break port_db, arp and engine MUTANTS times each and see whether their tests notice (long)
-	$(XTASK) mutants --count $(MUTANTS) port_db arp engine
+	$(XTASK) mutants --report --count $(MUTANTS) port_db arp engine
 
 bench: setup ## Cycles of LISTEN, model speed; build/report/bench.json
 	$(XTASK) bench
@@ -61,7 +61,7 @@ waves: setup ## FST of one test: make waves BLOCK=chan_fifo
 	WAVES=1 cargo test -p ironwarp-models --test $(or $(BLOCK),chan_fifo)
 
 vfio-guest: setup ## Driver in a QEMU guest on the kernel's vfio-pci, against the Verilated adapter
-	bash tests/vfio-guest/run.sh
+	bash tools/vfio-guest/run.sh
 
 clean: ## Remove what was built; tools and downloads stay
 	cargo clean
