@@ -13,7 +13,7 @@
 //! fetched until `reset`. Up to 2^(N - 3) entries are asked for ahead of the one that is offered; their beats wait in a FIFO that has room
 //! for all of them, so the ring never holds up the read port.
 //!
-//! Timing: doorbell strobe to request 2 clocks; last beat of an entry to command offered 4 clocks; then one command each 9 clocks.
+//! Timing: doorbell strobe to request 2 clocks; last beat of an entry to command offered 2 clocks; then one command each 9 clocks.
 //! Memory: FIFO of 2^N beats (N = 4: distributed RAM), 512 flip-flops for the entry that is offered.
 use crate::cm::messages::CommandIn;
 use crate::host::dma::{DmaBeat, DmaRequest};
