@@ -15,7 +15,7 @@
 //! told here), else it is ignored and `cnt_doorbell_errors` pulses.
 //!
 //! States: idle -> request -> 8 beats -> wait for the end -> idle, or -> pause -> request. Timing: event valid to request 1 clock, then
-//! 8 beats, 1 clock from the end to `ready` and `irq`. Memory: none; 32 flip-flops for the time.
+//! 8 beats, 1 clock from the end to `ready` and `irq`: an event each 12 clocks beside the DMA. Memory: none; 32 flip-flops for the time.
 use crate::cm::messages::EventOut;
 use crate::host::dma::{DmaBeat, DmaDoneSink, DmaRequest};
 use crate::stream::{ChanSink, ChanSrc};

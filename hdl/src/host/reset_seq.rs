@@ -79,7 +79,7 @@ impl Logic for ResetSeq {
             ResetState::Quiesce => {
                 self.run.d.next = false;
                 // what was granted in the clock before quiesce shows in `idle` one clock later
-                if self.clocks.q.val().get_bit(2) & self.read_idle.val() & self.write_idle.val() {
+                if (self.clocks.q.val() > 3) & self.read_idle.val() & self.write_idle.val() {
                     self.state.d.next = ResetState::Clear;
                     self.clocks.d.next = 0.into();
                 } else if self.clocks.q.val().get_bit(16) | self.microseconds.q.val().get_bit(16) {
