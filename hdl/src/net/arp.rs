@@ -16,7 +16,7 @@
 //!
 //! **States.** One engine, one job at a time: a packet and a query alternate, and every 16 clocks one step of the sweep that visits all
 //! entries in turn (time-outs and requests). A search starts at a hash of the address and looks at one entry a clock, so that an address
-//! in its own place takes 6 clocks from query to answer and a miss 2^A + 6. On a miss the sweep goes on at the new entry: its
+//! in its own place takes 6 clocks from query to answer and a miss 2^A + 5. On a miss the sweep goes on at the new entry: its
 //! request starts 8 clocks later.
 //!
 //! **Memory.** One RAM of 2^A x 123 bits, cleared after reset: `ready` is low for 2^A clocks, in which nothing is taken but packets.
