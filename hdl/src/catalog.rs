@@ -24,6 +24,11 @@ const fn both(name: &'static str, emit: fn(&'static str) -> Emitted) -> Entry {
     Entry { name, simulate: true, synthesize: true, emit }
 }
 
+/// Blocks put together for a test.
+const fn model(name: &'static str, emit: fn(&'static str) -> Emitted) -> Entry {
+    Entry { name, simulate: true, synthesize: false, emit }
+}
+
 /// All rows. Add a block here and it is linted, synthesised and can be used in a test as `ironwarp_models::<name>::Model`.
 pub static CATALOG: &[Entry] = &[
     both("ironwarp_core", |n| elaborate(n, Box::<crate::core::Core>::default())),
@@ -40,6 +45,7 @@ pub static CATALOG: &[Entry] = &[
     both("rx_buffer", |n| elaborate(n, Box::<crate::net::rx_buffer::RxBuffer<11, 12, 8, 9>>::default())),
     both("rx_parser", |n| elaborate(n, Box::<crate::net::rx_parser::RxParser>::default())),
     both("rx_router", |n| elaborate(n, Box::<crate::net::rx_router::RxRouter>::default())),
+    model("rx_chain", |n| elaborate(n, Box::<crate::net::rx_chain::RxChain>::default())),
     both("tx_mux", |n| elaborate(n, Box::<crate::net::tx_mux::TxMux<4>>::default())),
     both("regs", |n| elaborate(n, Box::<crate::host::regs::Regs>::default())),
     both("time_base", |n| elaborate(n, Box::<crate::host::time::Time>::default())),

@@ -9,6 +9,7 @@ pub mod l2_tx;
 pub mod neighbor_types;
 pub mod next_hop;
 pub mod rx_buffer;
+pub mod rx_chain;
 pub mod rx_parser;
 pub mod rx_router;
 pub mod tx_mux;

@@ -455,7 +455,8 @@ impl Logic for RxParser {
             self.in_frame.d.next = !self.beat.val().last;
             if self.in_frame.q.val() {
                 self.v[0].d.next = !self.skip.q.val();
-                if self.n.q.val() != 8191 {
+                // at most 65528 octets, so that the length never wraps
+                if self.n.q.val() != 8190 {
                     self.n.d.next = self.n.q.val() + 1;
                 }
             } else {
