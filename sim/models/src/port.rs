@@ -1,6 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Typed access to the ports of a Verilated model, and the clock.
-use std::ffi::{c_void, CStr};
+use std::{
+    ffi::{c_void, CStr, CString},
+    fs,
+    path::PathBuf,
+};
+
+/// Where the waves of a block go: `build/waves/<block>-<test>.fst`. A later instance in the same test takes the file over, so that
+/// the one that failed is the one that is left.
+#[allow(dead_code)] // only models built with WAVES=1 call it
+pub(crate) fn wave_file(block: &str) -> CString {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map_or_else(PathBuf::new, PathBuf::from);
+    let dir = root.join("build/waves");
+    if let Err(e) = fs::create_dir_all(&dir) {
+        eprintln!("no waves: {}: {e}", dir.display());
+    }
+    let test = std::thread::current().name().unwrap_or("main").replace("::", "-");
+    let file = dir.join(format!("{block}-{test}.fst"));
+    CString::new(file.to_string_lossy().into_owned()).unwrap_or_default()
+}
 
 /// What every model can do.
 pub trait Dut {

@@ -7,7 +7,7 @@
 //!
 //! * `IRONWARP_NETLISTS=DIR`: a block for which `DIR/<name>.v` exists is made from that file: the same tests on what yosys read, or
 //!   on mutants (a module input `mutsel` is set from `IRONWARP_MUTANT` at run time).
-//! * `WAVES=1`: models can write FST.
+//! * `WAVES=1`: models can write FST; one that is clocked by `Dut::tick` does so by itself.
 use ironwarp_hdl::elaborate::{Emitted, Port};
 use sha2::{Digest, Sha256};
 use std::{
@@ -63,7 +63,7 @@ pub fn build(blocks: Vec<Emitted>) {
         }
         println!("cargo:rustc-link-search=native={}", dir.display());
         println!("cargo:rustc-link-lib=static={library}");
-        rust += &binding(&block);
+        rust += &binding(&block, waves);
     }
     runtime(&root, waves);
     fs::write(out.join("models.rs"), rust).expect("OUT_DIR can be written");
@@ -177,8 +177,15 @@ fn shim(block: &Emitted, waves: bool) -> String {
     c + "default: return nullptr; } }\n}\n"
 }
 
-fn binding(block: &Emitted) -> String {
+/// With `waves`, a model that is clocked by `tick` opens its FST at the first one.
+fn binding(block: &Emitted, waves: bool) -> String {
     let n = block.name;
+    let tick = if waves {
+        "fn tick(&mut self) { if self.trace.is_null() { self.trace_open(&wave_file(self.name())); }\n\
+         for high in [true, false] { self.set_clock(high); self.eval(); self.half_clocks += 1; self.trace_dump(self.half_clocks); } }\n"
+    } else {
+        ""
+    };
     let mut fields = String::new();
     let mut inits = String::new();
     for (i, port) in block.ports.iter().enumerate() {
@@ -231,15 +238,15 @@ fn binding(block: &Emitted) -> String {
          use crate::port::*; use std::ffi::{{c_char, c_void, CStr}};\n\
          extern \"C\" {{ fn {n}_new(seed: u64) -> *mut c_void; fn {n}_delete(t: *mut c_void); fn {n}_eval(t: *mut c_void); fn {n}_port(t: *mut c_void, i: u32) -> *mut c_void;\n\
          fn {n}_trace_open(t: *mut c_void, f: *const c_char) -> *mut c_void; fn {n}_trace_dump(x: *mut c_void, at: u64); fn {n}_trace_close(x: *mut c_void); }}\n\
-         /// One instance; its ports are fields.\npub struct Model {{ ptr: *mut c_void, trace: *mut c_void,\n{fields}}}\n\
+         /// One instance; its ports are fields.\npub struct Model {{ ptr: *mut c_void, trace: *mut c_void, #[allow(dead_code)] half_clocks: u64,\n{fields}}}\n\
          impl Default for Model {{ fn default() -> Self {{ Self::new(1) }} }}\n\
          impl Model {{\n/// `seed` gives memories and unset registers their content at power-up.\npub fn new(seed: u64) -> Self {{\n\
          // SAFETY: the shim returns a live model, and the address and size of each port as written beside it.\n\
-         unsafe {{ let ptr = {n}_new(seed); let port = |p, i| {n}_port(p, i); Self {{ ptr, trace: std::ptr::null_mut(), {inits} }} }} }}\n }}\n\
+         unsafe {{ let ptr = {n}_new(seed); let port = |p, i| {n}_port(p, i); Self {{ ptr, trace: std::ptr::null_mut(), half_clocks: 0, {inits} }} }} }}\n }}\n\
          impl Dut for Model {{\n\
          fn name(&self) -> &'static str {{ \"{n}\" }}\n\
          fn eval(&mut self) {{\n// SAFETY: ptr is live until drop.\n unsafe {{ {n}_eval(self.ptr) }} }}\n\
-         fn set_clock(&mut self, high: bool) {{ self.clock.set(high) }}\n\
+         fn set_clock(&mut self, high: bool) {{ self.clock.set(high) }}\n{tick}\
          fn trace_open(&mut self, file: &CStr) {{\n// SAFETY: both pointers are live.\n self.trace = unsafe {{ {n}_trace_open(self.ptr, file.as_ptr()) }} }}\n\
          fn trace_dump(&mut self, at: u64) {{ if !self.trace.is_null() {{\n// SAFETY: trace is live.\n unsafe {{ {n}_trace_dump(self.trace, at) }} }} }}\n\
          fn trace_close(&mut self) {{ if !self.trace.is_null() {{\n// SAFETY: trace is live, and not used again.\n unsafe {{ {n}_trace_close(self.trace) }}; self.trace = std::ptr::null_mut(); }} }}\n\
