@@ -5,12 +5,21 @@ set -euo pipefail
 tree=${1:?directory}
 [ ! -e "$tree/vmlinuz" ] || exit 0
 
-package=$(apt-cache depends linux-image-cloud-amd64 | awk '$1 == "Depends:" { print $2; exit }')
-[ -n "$package" ] || { echo "kernel.sh: apt does not know linux-image-cloud-amd64; run apt-get update" >&2; exit 1; }
 part=$tree.part
 rm -rf "$part"
 mkdir -p "$part"
-(cd "$part" && timeout 180 apt-get download -qq -o APT::Sandbox::User=root "$package")
+download() {
+    local package
+    package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | awk '$1 == "Depends:" { print $2; exit }')
+    [ -n "$package" ] && (cd "$part" && timeout 180 apt-get download -qq -o APT::Sandbox::User=root "$package")
+}
+# Without package lists, or with lists older than the last kernel update, there is nothing to be had under the name that they say.
+download || {
+    root=()
+    [ "$(id -u)" = 0 ] || root=(sudo)
+    timeout 120 "${root[@]}" apt-get update -qq
+    download || { echo "kernel.sh: apt cannot download linux-image-cloud-amd64" >&2; exit 1; }
+}
 dpkg-deb --extract "$part"/*.deb "$part"
 rm "$part"/*.deb
 mv "$part"/boot/vmlinuz-* "$part/vmlinuz"
