@@ -56,6 +56,10 @@ pub trait Bus: Send {
     }
     /// File descriptor that becomes readable when `vector` is raised, for a caller's own poll loop; none in the in-process model.
     fn vector_fd(&self, vector: u32) -> Option<BorrowedFd<'_>>;
+    /// Core clocks per second of wall time, where the way to the adapter knows (`ironwarp_abi::pci`); `TIMEBASE` is made from it.
+    fn clocks_per_second(&mut self) -> Result<Option<u32>, BusError> {
+        Ok(None)
+    }
     /// Function level reset.
     fn reset(&mut self) -> Result<(), BusError>;
     /// For messages: `sim:PATH`, `vfio:0000:00:03.0`, `model 0`.
@@ -83,6 +87,9 @@ impl<B: Bus + ?Sized> Bus for Box<B> {
     }
     fn vector_fd(&self, vector: u32) -> Option<BorrowedFd<'_>> {
         (**self).vector_fd(vector)
+    }
+    fn clocks_per_second(&mut self) -> Result<Option<u32>, BusError> {
+        (**self).clocks_per_second()
     }
     fn reset(&mut self) -> Result<(), BusError> {
         (**self).reset()

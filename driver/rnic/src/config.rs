@@ -12,7 +12,7 @@ pub struct Config {
     pub mac: MacAddr,
     /// Largest IP datagram in octets, 576 up to what the adapter can.
     pub mtu: u32,
-    /// Microseconds a clock in 16.16 fixed point; none = as the adapter has it (1/64 us).
+    /// Microseconds a clock in 16.16 fixed point; none = from the clock rate that the bus knows, else as the adapter has it (1/64 us).
     pub timebase: Option<u32>,
     /// First and last port that port 0 chooses from (RFC 6056).
     pub port_range: (u16, u16),

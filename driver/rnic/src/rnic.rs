@@ -98,6 +98,10 @@ impl<B: Bus> Rnic<B> {
             None => rand::rngs::OsRng.try_next_u32().map_err(|e| Error::Memory(std::io::Error::other(e)))?,
         };
         let device = &mut attachment.device;
+        let timebase = match config.timebase {
+            Some(timebase) => Some(timebase),
+            None => device.bus.clocks_per_second()?.map(ironwarp_abi::pci::timebase),
+        };
         for (base, log2, iova, entries_log2) in [
             (reg::CMD_BASE_LO, reg::CMD_LOG2, cmd_iova, config.cmd_log2),
             (reg::EVT_BASE_LO, reg::EVT_LOG2, evt_iova, config.evt_log2),
@@ -113,7 +117,7 @@ impl<B: Bus> Rnic<B> {
         device.write(reg::RANDOM, random)?;
         device.write(reg::L2_CONTROL, config.l2_control())?;
         for (offset, value) in [
-            (reg::TIMEBASE, config.timebase),
+            (reg::TIMEBASE, timebase),
             (reg::ARP_TIMEOUT, config.arp_timeout_us),
             (reg::ARP_RETRY, config.arp_retry_us),
             (reg::ICMP_RATE, config.icmp_rate_us),

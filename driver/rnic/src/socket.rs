@@ -97,6 +97,11 @@ impl Bus for SocketBus {
     fn vector_fd(&self, vector: u32) -> Option<BorrowedFd<'_>> {
         self.vectors.fd(vector)
     }
+    fn clocks_per_second(&mut self) -> Result<Option<u32>, BusError> {
+        let mut config = [0; pci::CAPABILITIES_END];
+        self.client.region_read(region::CONFIG, 0, &mut config).map_err(bus_error)?;
+        Ok(ironwarp_abi::pci::clocks_per_second(&config))
+    }
     fn reset(&mut self) -> Result<(), BusError> {
         self.client.reset().map_err(bus_error)?;
         self.enable_bus_master()

@@ -183,6 +183,14 @@ impl Bus for VfioBus {
     fn vector_fd(&self, vector: u32) -> Option<BorrowedFd<'_>> {
         self.vectors.fd(vector)
     }
+    fn clocks_per_second(&mut self) -> Result<Option<u32>, BusError> {
+        let mut config = [0; pci::CAPABILITIES_END];
+        // SAFETY: the descriptor is open as long as `self` is borrowed.
+        let fd = unsafe { BorrowedFd::borrow_raw(self.device.as_raw_fd()) };
+        let at = self.device.get_region_offset(VFIO_PCI_CONFIG_REGION_INDEX);
+        let read = rustix::io::pread(fd, &mut config, at).map_err(|e| io_error("read of PCI configuration space", e))?;
+        Ok(ironwarp_abi::pci::clocks_per_second(&config[..read]))
+    }
     fn reset(&mut self) -> Result<(), BusError> {
         // SAFETY: an ioctl without argument on a descriptor that is open.
         if unsafe { libc::ioctl(self.device.as_raw_fd(), DEVICE_RESET as _) } != 0 {

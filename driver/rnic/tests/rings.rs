@@ -67,6 +67,16 @@ fn attach_gives_the_adapter_rings_settings_and_starts_it_last() {
 }
 
 #[test]
+fn the_timebase_is_that_of_the_clock_unless_one_is_given() {
+    for (clock, given, expected) in [(None, None, 0x400), (Some(500_000), None, 2 << 16), (Some(500_000), Some(7), 7)] {
+        let mock = Mock::new();
+        mock.state().clocks_per_second = clock;
+        let _rnic = attach(&mock, Config { timebase: given, ..Config::default() });
+        assert_eq!(mock.state().regs[&reg::TIMEBASE], expected);
+    }
+}
+
+#[test]
 fn every_attach_has_another_random_seed() {
     let seeds: Vec<u32> = (0..4)
         .map(|_| {

@@ -36,6 +36,7 @@ pub struct State {
     pub resets: usize,
     pub function_resets: usize,
     pub now: Duration,
+    pub clocks_per_second: Option<u32>,
     pub waits: usize,
     cmd_head: u16,
     evt_tail: u16,
@@ -73,6 +74,7 @@ impl Mock {
             resets: 0,
             function_resets: 0,
             now: Duration::ZERO,
+            clocks_per_second: None,
             waits: 0,
             cmd_head: 0,
             evt_tail: 0,
@@ -304,6 +306,9 @@ impl Bus for MockBus {
     }
     fn vector_fd(&self, _vector: u32) -> Option<BorrowedFd<'_>> {
         None
+    }
+    fn clocks_per_second(&mut self) -> Result<Option<u32>, BusError> {
+        Ok(self.0.state().clocks_per_second)
     }
     fn reset(&mut self) -> Result<(), BusError> {
         self.0.state().function_resets += 1;
