@@ -110,9 +110,6 @@ impl Bus for InProcessBus {
     fn now(&self) -> Duration {
         lock(&self.world).adapter(self.id).time()
     }
-    fn now(&self) -> Duration {
-        lock(&self.world).adapter(self.id).time()
-    }
     fn vector_fd(&self, _vector: u32) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -1,2 +1,74 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-fn main() {}
+//! `ironwarp`: look at, try and use an adapter, simulated or real.
+#![deny(unsafe_code)]
+
+mod commands;
+mod device;
+mod output;
+mod stop;
+mod tap;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Any error that reaches the user; its text says what to do.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// Of a command: did it end well?
+type Outcome = Result<bool, Failure>;
+
+/// The open iWARP adapter: look at it, try it, simulate it.
+#[derive(Parser)]
+#[command(name = "ironwarp", version, about, after_help = "RUST_LOG=debug shows what the driver does.")]
+struct Cli {
+    /// One JSON value on standard output instead of text.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// What the adapter is, in the manner of ibv_devinfo -v.
+    Devinfo(commands::devinfo::Args),
+    /// The adapter's counters, in the manner of ethtool -S.
+    Stats(commands::stats::Args),
+    /// Listen on ports and wait.
+    Listen(commands::listen::Args),
+    /// Connect the host's own network stack to the adapter's L2 queue through a TAP interface.
+    L2(commands::l2::Args),
+    /// Try every command of the adapter, its refusals and interrupts; prints PASS or FAIL.
+    Selftest(commands::selftest::Args),
+    /// Serve Verilated adapters behind vfio-user sockets.
+    #[cfg(feature = "sim")]
+    Sim(commands::sim::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into()))
+        .with_writer(std::io::stderr)
+        .init();
+    let json = cli.json;
+    let outcome = match cli.command {
+        Command::Devinfo(args) => commands::devinfo::run(&args, json),
+        Command::Stats(args) => commands::stats::run(&args, json),
+        Command::Listen(args) => commands::listen::run(&args, json),
+        Command::L2(args) => commands::l2::run(&args, json),
+        Command::Selftest(args) => commands::selftest::run(&args, json),
+        #[cfg(feature = "sim")]
+        Command::Sim(args) => commands::sim::run(&args, json),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            if json {
+                println!("{}", serde_json::json!({ "error": error.to_string() }));
+            }
+            eprintln!("ironwarp: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

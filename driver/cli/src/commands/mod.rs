@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One module a command.
+pub mod devinfo;
+pub mod l2;
+pub mod listen;
+pub mod selftest;
+#[cfg(feature = "sim")]
+pub mod sim;
+pub mod stats;

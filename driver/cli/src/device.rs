@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `--device` and the settings of an attach, shared by the commands.
+use clap::Args;
+use ironwarp_rnic::{Bus, BusError, Config, Error, Rnic, SocketBus, VfioBus};
+use ironwarp_wire::MacAddr;
+use std::{net::Ipv4Addr, path::PathBuf, str::FromStr, time::Duration};
+
+/// A way to an adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// vfio-user socket.
+    Sim(PathBuf),
+    /// PCI address.
+    Vfio(String),
+}
+
+impl FromStr for Device {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s.split_once(':') {
+            Some(("sim", path)) if !path.is_empty() => Ok(Device::Sim(path.into())),
+            Some(("vfio", address)) if !address.is_empty() => {
+                // lspci without -D leaves the domain out
+                let full = if address.matches(':').count() == 1 { format!("0000:{address}") } else { address.to_owned() };
+                let digits = |part: &str, n: usize| part.len() == n && part.bytes().all(|b| b.is_ascii_hexdigit());
+                let mut parts = full.split([':', '.']);
+                let good = [4, 2, 2, 1].into_iter().all(|n| parts.next().is_some_and(|p| digits(p, n))) && parts.next().is_none();
+                if good {
+                    Ok(Device::Vfio(full.to_ascii_lowercase()))
+                } else {
+                    Err(format!("{address:?} is no PCI address; write 0000:00:03.0"))
+                }
+            }
+            _ => Err("write sim:PATH for a vfio-user socket, or vfio:0000:00:03.0 for a PCI device".into()),
+        }
+    }
+}
+
+/// `--device`.
+#[derive(Args, Clone, Debug)]
+pub struct DeviceArgs {
+    /// sim:SOCKET (vfio-user, made by `ironwarp sim`) or vfio:0000:00:03.0 (bound to vfio-pci).
+    #[arg(long, short, env = "IRONWARP_DEVICE")]
+    pub device: Device,
+    /// Bound of every message, reset and reply, in seconds.
+    #[arg(long, default_value_t = 10.0, value_parser = seconds)]
+    pub timeout: f64,
+}
+
+fn seconds(s: &str) -> Result<f64, String> {
+    let value: f64 = s.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.001..=86400.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err("0.001 to 86400 seconds".into())
+    }
+}
+
+impl DeviceArgs {
+    /// The bound.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.timeout)
+    }
+    /// Opens the way; the adapter itself is not yet touched.
+    pub fn open(&self) -> Result<Box<dyn Bus>, BusError> {
+        Ok(match &self.device {
+            Device::Sim(path) => Box::new(SocketBus::connect(path, self.timeout())?),
+            Device::Vfio(address) => Box::new(VfioBus::open(address)?),
+        })
+    }
+}
+
+/// Settings of an attach.
+#[derive(Args, Clone, Debug)]
+pub struct AttachArgs {
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// The adapter's MAC address.
+    #[arg(long, default_value = "02:1b:ad:00:00:01")]
+    pub mac: MacAddr,
+    /// Largest IP datagram in octets.
+    #[arg(long, default_value_t = 1500)]
+    pub mtu: u32,
+    /// Look at the rings instead of waiting for interrupts.
+    #[arg(long)]
+    pub poll: bool,
+}
+
+impl AttachArgs {
+    /// As a driver configuration.
+    pub fn config(&self) -> Config {
+        Config {
+            mac: self.mac,
+            mtu: self.mtu,
+            interrupts: !self.poll,
+            command_timeout: self.device.timeout(),
+            reset_timeout: self.device.timeout(),
+            ..Config::default()
+        }
+    }
+    /// Resets the adapter and starts it with `config`.
+    pub fn attach(&self, config: Config) -> Result<Rnic, Error> {
+        Rnic::attach(self.device.open()?, config)
+    }
+}
+
+/// `192.0.2.1/24`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The adapter's address in it.
+    pub address: Ipv4Addr,
+    /// Length of the mask.
+    pub prefix: u8,
+}
+
+impl FromStr for Network {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        let parse = || {
+            let (address, prefix) = s.split_once('/')?;
+            let network = Network { address: address.parse().ok()?, prefix: prefix.parse().ok()? };
+            (network.prefix <= 32).then_some(network)
+        };
+        parse().ok_or_else(|| format!("{s:?} is no address with prefix length; write 192.0.2.1/24"))
+    }
+}
+
+impl Network {
+    /// The mask as an address.
+    pub fn mask(self) -> Ipv4Addr {
+        Ipv4Addr::from(u32::MAX.checked_shl(32 - u32::from(self.prefix)).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_read_and_mistakes_explained() {
+        assert_eq!("sim:/run/a.sock".parse(), Ok(Device::Sim("/run/a.sock".into())));
+        assert_eq!("vfio:0000:00:03.0".parse(), Ok(Device::Vfio("0000:00:03.0".into())));
+        assert_eq!("vfio:0A:1f.7".parse(), Ok(Device::Vfio("0000:0a:1f.7".into())));
+        for bad in ["", "sim:", "vfio:", "vfio:03.0", "vfio:0000:00:03.0.1", "vfio:../../etc", "pci:0000:00:03.0", "/run/a.sock"] {
+            assert!(bad.parse::<Device>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn networks_have_masks() {
+        let network: Network = "10.1.2.3/20".parse().unwrap();
+        assert_eq!((network.address, network.mask()), (Ipv4Addr::new(10, 1, 2, 3), Ipv4Addr::new(255, 255, 240, 0)));
+        assert_eq!("1.2.3.4/0".parse::<Network>().unwrap().mask(), Ipv4Addr::UNSPECIFIED);
+        for bad in ["10.1.2.3", "10.1.2.3/33", "10.1.2/8", "/8", "a/8"] {
+            assert!(bad.parse::<Network>().is_err(), "{bad}");
+        }
+    }
+}
