@@ -42,6 +42,9 @@ pub enum DmaFault {
     /// The window came without a file, so its memory cannot be reached from this process.
     #[error("the window at IOVA {0:#x} has no memory behind it (it was mapped without a file)")]
     NoMemory(u64),
+    /// The function may not do DMA: bus mastering is off in its PCI command register.
+    #[error("bus mastering is off; the driver sets bit 2 of the PCI command register")]
+    MasterOff,
     /// The range passes the end of the address space.
     #[error("a range from IOVA {0:#x} passes the end of the address space")]
     Wraps(u64),
@@ -148,6 +151,7 @@ struct Window {
 /// The windows of one adapter.
 #[derive(Default)]
 pub struct DmaTable {
+    master_off: bool,
     windows: BTreeMap<u64, Window>,
     files: HashMap<(u64, u64), Weak<SharedFile>>,
 }
@@ -221,6 +225,10 @@ impl DmaTable {
         self.windows.clear();
         self.files.clear();
     }
+    /// PCI's bus master enable; on at first. While it is off every access fails.
+    pub fn set_master(&mut self, on: bool) {
+        self.master_off = !on;
+    }
     /// Number of windows.
     pub fn windows(&self) -> usize {
         self.windows.len()
@@ -234,6 +242,9 @@ impl DmaTable {
         allowed: impl Fn(Rights) -> bool,
         mut each: impl FnMut(&Backing, u64, std::ops::Range<usize>),
     ) -> Result<(), DmaFault> {
+        if self.master_off {
+            return Err(DmaFault::MasterOff);
+        }
         let mut done = 0;
         while done < len {
             let at = iova.checked_add(done as u64).ok_or(DmaFault::Wraps(iova))?;

@@ -30,6 +30,8 @@ struct Cable {
 pub struct World {
     adapters: Vec<Adapter>,
     cables: Vec<Cable>,
+    /// Adapters without a cable.
+    unplugged: Vec<AdapterId>,
     turnaround: u64,
     cycle: u64,
 }
@@ -55,14 +57,16 @@ impl World {
     /// Adds an adapter that was made elsewhere.
     pub fn insert(&mut self, adapter: Adapter) -> AdapterId {
         self.adapters.push(adapter);
+        self.unplugged.push(self.adapters.len() - 1);
         self.adapters.len() - 1
     }
-    /// Attaches `wire` to `adapters`, end by end. Panics unless there is an adapter for each end, not yet attached.
+    /// Attaches `wire` to `adapters`, end by end; what an adapter without a wire sends is lost. Panics unless there is an adapter for each end, not yet attached.
     pub fn connect(&mut self, wire: Box<dyn Wire>, adapters: &[AdapterId]) {
         assert_eq!(wire.ends(), adapters.len(), "an adapter for each end of the wire");
         for id in adapters {
             assert!(*id < self.adapters.len(), "adapter {id} exists");
-            assert!(self.cables.iter().all(|c| !c.at.contains(id)), "adapter {id} has one wire");
+            let free = self.unplugged.iter().position(|u| u == id);
+            self.unplugged.swap_remove(free.unwrap_or_else(|| panic!("adapter {id} has a wire already")));
         }
         self.cables.push(Cable { wire, at: adapters.to_vec() });
     }
@@ -88,6 +92,9 @@ impl World {
                     cable.wire.send(end, sent);
                 }
             }
+        }
+        for id in &self.unplugged {
+            while self.adapters[*id].sent().is_some() {}
         }
         self.cycle += 1;
     }

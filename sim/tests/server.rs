@@ -40,8 +40,11 @@ fn copier(dma: DmaConfig) -> World {
 }
 
 impl Served {
+    /// A client that has turned bus mastering on.
     fn client(&self, n: usize) -> Client {
-        Client::connect(&self.sockets[n], BOUND).expect("connected")
+        let mut client = Client::connect(&self.sockets[n], BOUND).expect("connected");
+        bus_master(&mut client, true);
+        client
     }
 }
 
@@ -53,6 +56,10 @@ fn read32(client: &mut Client, offset: u32) -> u32 {
 
 fn write32(client: &mut Client, offset: u32, value: u32) {
     client.region_write(region::BAR0, offset.into(), &value.to_le_bytes()).expect("written");
+}
+
+fn bus_master(client: &mut Client, on: bool) {
+    client.region_write(region::CONFIG, 4, &[2 | u8::from(on) << 2, 0]).expect("command register");
 }
 
 fn event() -> OwnedFd {
@@ -109,15 +116,18 @@ fn dma_and_interrupts_go_through_the_clients_memory_and_eventfds() {
         let mut copied = [0; 18];
         memory.read(0x8005, &mut copied);
         assert_eq!(&copied, b"through the socket");
-        // read-only memory, then none
+        // no bus mastering, read-only memory, then none
+        bus_master(&mut client, false);
+        assert_eq!(copy(&mut client, &vector, IOVA, IOVA, 8) >> 16, 2);
+        bus_master(&mut client, true);
         client.dma_unmap(IOVA.into(), 1 << 16).expect("unmapped");
         client.dma_map(IOVA.into(), 1 << 16, DmaFlags::READ, Some((memory.file().as_fd(), 0))).expect("mapped");
-        assert_eq!(copy(&mut client, &vector, IOVA, IOVA, 8) >> 16, 1);
-        client.dma_unmap(IOVA.into(), 1 << 16).expect("unmapped");
         assert_eq!(copy(&mut client, &vector, IOVA, IOVA, 8) >> 16, 3);
+        client.dma_unmap(IOVA.into(), 1 << 16).expect("unmapped");
+        assert_eq!(copy(&mut client, &vector, IOVA, IOVA, 8) >> 16, 5);
         drop(client);
         let mut world = served.server.stop();
-        assert_eq!(world.adapter_mut(0).take_dma_faults().len(), 3);
+        assert_eq!(world.adapter_mut(0).take_dma_faults().len(), 5);
         world.assert_clean();
     }
 }

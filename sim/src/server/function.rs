@@ -60,7 +60,13 @@ pub struct Function {
 impl Function {
     /// Adapter `id`.
     pub fn new(id: AdapterId, line: Line, vectors: Arc<Mutex<Vectors>>, windows: Arc<RwLock<DmaTable>>, clocks_per_second: u32) -> Self {
-        Function { id, line, config: ConfigSpace::new(clocks_per_second), table: [0; TABLE_OCTETS], vectors, windows }
+        let function = Function { id, line, config: ConfigSpace::new(clocks_per_second), table: [0; TABLE_OCTETS], vectors, windows };
+        function.pass_bus_master();
+        function
+    }
+    /// DMA is possible when the command register says so.
+    fn pass_bus_master(&self) {
+        self.windows.write().unwrap_or_else(PoisonError::into_inner).set_master(self.config.bus_master());
     }
     fn read_core(&self, offset: u16) -> Result<u32, Errno> {
         let (reply, answer) = sync_channel(1);
@@ -93,6 +99,7 @@ impl Function {
     }
     fn reset_function(&mut self) -> Result<(), Errno> {
         self.config.reset();
+        self.pass_bus_master();
         self.table = [0; TABLE_OCTETS];
         let (reply, answer) = sync_channel(1);
         self.line.send(Message::Job(self.id, Job::Reset(reply)))?;
@@ -152,6 +159,7 @@ impl Device for Function {
                 if effect == Effect::Reset {
                     return self.reset_function();
                 }
+                self.pass_bus_master();
             }
             (region::BAR0, Some(first)) => {
                 for (word, offset) in data.chunks_exact(4).zip((first..).step_by(4)) {

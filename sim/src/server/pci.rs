@@ -6,6 +6,7 @@ use ironwarp_abi::{pci, BAR0_OCTETS, MSIX_PBA, MSIX_TABLE, PCI_DEVICE, PCI_VENDO
 /// Octets of configuration space.
 pub const OCTETS: usize = 4096;
 
+const COMMAND: usize = 0x04;
 const BAR0: usize = 0x10;
 const MSIX: usize = 0x40;
 const EXPRESS: usize = 0x60;
@@ -50,7 +51,7 @@ impl ConfigSpace {
         c.put(EXPRESS + 0x0c, &0x411_u32.to_le_bytes()); // link: x1, 2.5 GT/s, ASPM none
         c.put(EXPRESS + 0x12, &0x11_u16.to_le_bytes());
         c.put(CLOCK, &pci::clock_capability(0, clocks_per_second));
-        c.allow(0x04, &0x0406_u16.to_le_bytes()); // memory space, bus master, INTx disable
+        c.allow(COMMAND, &0x0406_u16.to_le_bytes()); // memory space, bus master, INTx disable
         c.allow(BAR0, &(!(u64::from(BAR0_OCTETS) - 1)).to_le_bytes());
         c.allow(0x3c, &[0xff]);
         c.allow(MSIX + 2, &0xc000_u16.to_le_bytes()); // enable, function mask
@@ -81,6 +82,10 @@ impl ConfigSpace {
             }
         }
         effect
+    }
+    /// The driver allows DMA.
+    pub fn bus_master(&self) -> bool {
+        self.octets[COMMAND] & 1 << 2 != 0
     }
     /// Every bit that can be written goes to 0, as a reset does.
     pub fn reset(&mut self) {
