@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! 64 counters in block RAM, of W = LOW + HIGH bits: 48 = 32 + 16 in the adapter (tests take narrow halves to see the carry).
+//! 64 counters in RAM, of W = LOW + HIGH bits: 48 = 32 + 16 in the adapter (tests take narrow halves to see the carry); UPPER = W - 7.
 //!
 //! Interface: `pulses` adds 1 to each counter whose bit is high, in every clock. `read_*` reads one half of a counter: `read` stays high
 //! with its index until `read_done`, `read_data` is valid with it. Reading the low half freezes the high half: if the next read is the
 //! high half of the same counter it gets what belonged to that low half, any other read of a high half gets its present value.
 //!
-//! How: each counter has a 7-bit accumulator in flip-flops; a sweep visits one counter a clock, adds its accumulator to RAM and clears it.
-//! A counter is visited every 64 clocks, so an accumulator never holds more than 64 and nothing is lost at a pulse a clock. The RAM has one
-//! read port, which belongs to the sweep; a host read waits until the sweep comes by (at most 64 + 5 clocks) and takes the sum.
+//! How: the low 7 bits of each counter are flip-flops that count the pulses; RAM holds the whole value as it was seen last. A sweep visits
+//! one counter a clock: if its low bits are below the ones seen last, they have wrapped, and the upper bits in RAM grow by 1. A counter is
+//! visited every 64 clocks and so grows by at most 64 between two visits: it never wraps unseen, and nothing is lost at a pulse a clock.
+//! The RAM has one read port, which belongs to the sweep; a host read waits until the sweep comes by (at most 64 + 5 clocks).
 //!
 //! `reset` clears everything: `ready` is low from its second clock until 64 words are cleared (66 clocks), however short the reset was, and
 //! pulses do not count while it is low; reads are dropped while `reset` is high and wait while `ready` is low.
 //!
-//! Timing: a pulse is in the value that a read started 66 clocks later gives. Memory: 64 x 48 bits of block RAM, 64 x 7 flip-flops.
+//! Timing: a pulse is in the value that a read started later gives. Memory: 64 x 48 bits of RAM, 64 x 7 flip-flops.
 use crate::host::pulses::CounterPulses;
 use rust_hdl::prelude::*;
 
 #[derive(LogicBlock)]
-pub struct Counters<const W: usize, const LOW: usize, const HIGH: usize> {
+pub struct Counters<const W: usize, const UPPER: usize, const LOW: usize, const HIGH: usize> {
     pub clock: Signal<In, Clock>,
     pub reset: Signal<In, Bit>,
     pub ready: Signal<Out, Bit>,
@@ -28,19 +29,19 @@ pub struct Counters<const W: usize, const LOW: usize, const HIGH: usize> {
     pub read_done: Signal<Out, Bit>,
     pub read_data: Signal<Out, Bits<32>>,
     ram: RAM<Bits<W>, 6>,
-    pending: [DFF<Bits<7>>; 64],
+    low: [DFF<Bits<7>>; 64],
     // the sweep: slot read now, and in the three stages after it
     slot: DFF<Bits<6>>,
     slot1: DFF<Bits<6>>,
     slot2: DFF<Bits<6>>,
     slot3: DFF<Bits<6>>,
-    /// Stage 1: the accumulator of each group's member with the slot's low three bits.
+    /// Stage 1: the low bits of each group's member with the slot's low three bits.
     group: [DFF<Bits<7>>; 8],
-    /// Stage 2: the accumulator and the stored value.
-    add: DFF<Bits<7>>,
+    /// Stage 2: the low bits now, and the value seen last.
+    now: DFF<Bits<7>>,
     stored: DFF<Bits<W>>,
     /// Stage 3: the new value, written to RAM.
-    sum: DFF<Bits<W>>,
+    value: DFF<Bits<W>>,
     /// Stages hold real slots, not what was in them before a reset.
     valid1: DFF<Bit>,
     valid2: DFF<Bit>,
@@ -58,14 +59,19 @@ pub struct Counters<const W: usize, const LOW: usize, const HIGH: usize> {
     running: Signal<Local, Bit>,
     restart: Signal<Local, Bit>,
     pulse: Signal<Local, Bits<64>>,
-    visited: Signal<Local, Bit>,
-    upper: Signal<Local, Bits<W>>,
+    /// Multiplexer of the sweep: pairs, and fours.
+    pair: [Signal<Local, Bits<7>>; 32],
+    four: [Signal<Local, Bits<7>>; 16],
+    eight: [Signal<Local, Bits<7>>; 2],
+    upper: Signal<Local, Bits<UPPER>>,
+    shifted: Signal<Local, Bits<W>>,
+    seven: Constant<Bits<6>>,
     low_bits: Constant<Bits<6>>,
 }
 
-impl<const W: usize, const LOW: usize, const HIGH: usize> Default for Counters<W, LOW, HIGH> {
+impl<const W: usize, const UPPER: usize, const LOW: usize, const HIGH: usize> Default for Counters<W, UPPER, LOW, HIGH> {
     fn default() -> Self {
-        assert_eq!(W, LOW + HIGH);
+        assert!(W == LOW + HIGH && W == UPPER + 7);
         Self {
             clock: Default::default(),
             reset: Default::default(),
@@ -77,15 +83,15 @@ impl<const W: usize, const LOW: usize, const HIGH: usize> Default for Counters<W
             read_done: Default::default(),
             read_data: Default::default(),
             ram: Default::default(),
-            pending: std::array::from_fn(|_| Default::default()),
+            low: std::array::from_fn(|_| Default::default()),
             slot: Default::default(),
             slot1: Default::default(),
             slot2: Default::default(),
             slot3: Default::default(),
             group: Default::default(),
-            add: Default::default(),
+            now: Default::default(),
             stored: Default::default(),
-            sum: Default::default(),
+            value: Default::default(),
             valid1: Default::default(),
             valid2: Default::default(),
             valid3: Default::default(),
@@ -100,14 +106,18 @@ impl<const W: usize, const LOW: usize, const HIGH: usize> Default for Counters<W
             running: Default::default(),
             restart: Default::default(),
             pulse: Default::default(),
-            visited: Default::default(),
+            pair: Default::default(),
+            four: Default::default(),
+            eight: Default::default(),
             upper: Default::default(),
+            shifted: Default::default(),
+            seven: Constant::new(7u64.to_bits()),
             low_bits: Constant::new((LOW as u64).to_bits()),
         }
     }
 }
 
-impl<const W: usize, const LOW: usize, const HIGH: usize> Logic for Counters<W, LOW, HIGH> {
+impl<const W: usize, const UPPER: usize, const LOW: usize, const HIGH: usize> Logic for Counters<W, UPPER, LOW, HIGH> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
@@ -117,9 +127,9 @@ impl<const W: usize, const LOW: usize, const HIGH: usize> Logic for Counters<W, 
             slot1,
             slot2,
             slot3,
-            add,
+            now,
             stored,
-            sum,
+            value,
             valid1,
             valid2,
             valid3,
@@ -139,56 +149,70 @@ impl<const W: usize, const LOW: usize, const HIGH: usize> Logic for Counters<W, 
         self.restart.next = self.reset.val() & !self.was_reset.q.val();
         self.ready.next = self.running.val();
         self.pulse.next = bit_cast::<64, 64>(self.pulses.val().into());
+        for i in 0..64 {
+            self.low[i].clock.next = self.clock.val();
+            self.low[i].d.next = self.low[i].q.val();
+            if self.pulse.val().get_bit(i) {
+                self.low[i].d.next = self.low[i].q.val() + 1;
+            }
+            if !self.running.val() | self.reset.val() {
+                self.low[i].d.next = 0.into();
+            }
+        }
 
-        // stage 0: read address out, accumulators of the slot's column in
+        // stage 0: read address out, low bits of the slot's column in
         self.slot.d.next = self.slot.q.val() + 1;
         self.ram.read_address.next = self.slot.q.val();
         self.slot1.d.next = self.slot.q.val();
         self.valid1.d.next = self.running.val();
-        for i in 0..64 {
-            self.pending[i].clock.next = self.clock.val();
-            self.pending[i].d.next = self.pending[i].q.val();
-            self.visited.next = self.slot.q.val().index() == i;
-            if self.visited.val() {
-                self.pending[i].d.next = 0.into();
-                if self.pulse.val().get_bit(i) {
-                    self.pending[i].d.next = 1.into();
-                }
-            } else if self.pulse.val().get_bit(i) {
-                self.pending[i].d.next = self.pending[i].q.val() + 1;
-            }
-            if !self.running.val() | self.reset.val() {
-                self.pending[i].d.next = 0.into();
+        for i in 0..32 {
+            self.pair[i].next = self.low[i * 2].q.val();
+            if self.slot.q.val().get_bit(0) {
+                self.pair[i].next = self.low[i * 2 + 1].q.val();
             }
         }
-        for j in 0..8 {
-            self.group[j].clock.next = self.clock.val();
-            self.group[j].d.next = self.pending[j * 8].q.val();
-            for i in 1..8 {
-                if self.slot.q.val().get_bits::<3>(0).index() == i {
-                    self.group[j].d.next = self.pending[j * 8 + i].q.val();
-                }
+        for i in 0..16 {
+            self.four[i].next = self.pair[i * 2].val();
+            if self.slot.q.val().get_bit(1) {
+                self.four[i].next = self.pair[i * 2 + 1].val();
+            }
+        }
+        for i in 0..8 {
+            self.group[i].clock.next = self.clock.val();
+            self.group[i].d.next = self.four[i * 2].val();
+            if self.slot.q.val().get_bit(2) {
+                self.group[i].d.next = self.four[i * 2 + 1].val();
             }
         }
         // stage 1: the RAM's word is there
         self.slot2.d.next = self.slot1.q.val();
         self.valid2.d.next = self.valid1.q.val() & self.running.val();
         self.stored.d.next = self.ram.read_data.val();
-        self.add.d.next = self.group[0].q.val();
-        for i in 1..8 {
-            if self.slot1.q.val().get_bits::<3>(3).index() == i {
-                self.add.d.next = self.group[i].q.val();
+        for i in 0..2 {
+            self.eight[i].next = self.group[i * 4].q.val();
+            for j in 1..4 {
+                if self.slot1.q.val().get_bits::<2>(3).index() == j {
+                    self.eight[i].next = self.group[i * 4 + j].q.val();
+                }
             }
         }
-        // stage 2: add
+        self.now.d.next = self.eight[0].val();
+        if self.slot1.q.val().get_bit(5) {
+            self.now.d.next = self.eight[1].val();
+        }
+        // stage 2: the new value
         self.slot3.d.next = self.slot2.q.val();
         self.valid3.d.next = self.valid2.q.val() & self.running.val();
-        self.sum.d.next = self.stored.q.val() + bit_cast::<W, 7>(self.add.q.val());
+        self.upper.next = self.stored.q.val().get_bits::<UPPER>(7);
+        if self.now.q.val() < self.stored.q.val().get_bits::<7>(0) {
+            self.upper.next = self.stored.q.val().get_bits::<UPPER>(7) + 1;
+        }
+        self.value.d.next = (bit_cast::<W, UPPER>(self.upper.val()) << self.seven.val()) | bit_cast::<W, 7>(self.now.q.val());
         self.hit.d.next = self.read.val() & self.valid2.q.val() & (self.slot2.q.val() == self.read_index.val());
         // stage 3: write back; before that, clear
         self.ram.write_enable.next = self.valid3.q.val();
         self.ram.write_address.next = self.slot3.q.val();
-        self.ram.write_data.next = self.sum.q.val();
+        self.ram.write_data.next = self.value.q.val();
         if !self.running.val() {
             self.ram.write_enable.next = true;
             self.ram.write_address.next = self.cleared.q.val().get_bits::<6>(0);
@@ -196,11 +220,11 @@ impl<const W: usize, const LOW: usize, const HIGH: usize> Logic for Counters<W, 
             self.cleared.d.next = self.cleared.q.val() + 1;
         }
 
-        self.upper.next = self.sum.q.val() >> self.low_bits.val();
+        self.shifted.next = self.value.q.val() >> self.low_bits.val();
         self.done.d.next = false;
-        self.data.d.next = bit_cast::<32, LOW>(self.sum.q.val().get_bits::<LOW>(0));
+        self.data.d.next = bit_cast::<32, LOW>(self.value.q.val().get_bits::<LOW>(0));
         if self.read_high.val() {
-            self.data.d.next = bit_cast::<32, HIGH>(self.upper.val().get_bits::<HIGH>(0));
+            self.data.d.next = bit_cast::<32, HIGH>(self.shifted.val().get_bits::<HIGH>(0));
             if self.frozen.q.val() & (self.frozen_index.q.val() == self.read_index.val()) {
                 self.data.d.next = bit_cast::<32, HIGH>(self.frozen_high.q.val());
             }
@@ -210,7 +234,7 @@ impl<const W: usize, const LOW: usize, const HIGH: usize> Logic for Counters<W, 
             self.frozen.d.next = !self.read_high.val();
             if !self.read_high.val() {
                 self.frozen_index.d.next = self.read_index.val();
-                self.frozen_high.d.next = self.upper.val().get_bits::<HIGH>(0);
+                self.frozen_high.d.next = self.shifted.val().get_bits::<HIGH>(0);
             }
         }
         self.read_done.next = self.done.q.val() & self.read.val();
