@@ -28,6 +28,10 @@ macro_rules! define { (
     #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
     pub struct Settings { $(#[doc = $config_doc] pub $config: Bits<32>),* }
 
+    /// Which register the access is to, one bit each.
+    #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+    pub struct Selected { $(pub $config: Bit,)* $(pub $strobe: Bit,)* $(pub $status: Bit),* }
+
     #[derive(LogicBlock)]
     pub struct Regs {
         pub clock: Signal<In, Clock>,
@@ -54,6 +58,8 @@ macro_rules! define { (
         reset_values: Constant<Settings>,
         // the access as it was taken
         addr: DFF<Bits<16>>,
+        hit: DFF<Selected>,
+        of_counter: DFF<Bit>,
         word: DFF<Bits<32>>,
         writing: DFF<Bit>,
         reading: DFF<Bit>,
@@ -66,7 +72,9 @@ macro_rules! define { (
         answer: DFF<Bits<32>>,
         answered: DFF<Bit>,
         ready: Signal<Local, Bit>,
-        of_counter: Signal<Local, Bit>,
+        /// AND-OR of all registers behind one-hot flip-flops: far fewer LUTs than a chain of multiplexers.
+        config_pick: Signal<Local, Bits<32>>,
+        status_pick: Signal<Local, Bits<32>>,
         counters_page: Constant<Bits<7>>,
     }
 
@@ -94,6 +102,8 @@ macro_rules! define { (
                 settings: Default::default(),
                 reset_values: Constant::new(Settings { $($config: ($config_reset as u64).to_bits()),* }),
                 addr: Default::default(),
+                hit: Default::default(),
+                of_counter: Default::default(),
                 word: Default::default(),
                 writing: Default::default(),
                 reading: Default::default(),
@@ -104,7 +114,8 @@ macro_rules! define { (
                 answer: Default::default(),
                 answered: Default::default(),
                 ready: Default::default(),
-                of_counter: Default::default(),
+                config_pick: Default::default(),
+                status_pick: Default::default(),
                 counters_page: Constant::new(u64::from(ironwarp_abi::reg::COUNTERS >> 9).to_bits()),
             }
         }
@@ -113,7 +124,7 @@ macro_rules! define { (
     impl Logic for Regs {
         #[hdl_gen]
         fn update(&mut self) {
-            dff_setup!(self, clock, settings, addr, word, writing, reading, counting, config_word, status_word, selected, answer, answered);
+            dff_setup!(self, clock, settings, addr, hit, of_counter, word, writing, reading, counting, config_word, status_word, selected, answer, answered);
             self.ready.next = !(self.reading.q.val() | self.counting.q.val() | self.selected.q.val() | self.answered.q.val());
             self.mmio_ready.next = self.ready.val();
             self.addr.d.next = self.addr.q.val();
@@ -125,34 +136,39 @@ macro_rules! define { (
                 self.word.d.next = self.mmio_wdata.val();
                 self.writing.d.next = self.mmio_write.val();
                 self.reading.d.next = self.mmio_read.val() & !self.mmio_write.val();
+                $(self.hit.d.next.$config = self.mmio_addr.val() == bits::<16>($config_offset);)*
+                $(self.hit.d.next.$strobe = self.mmio_addr.val() == bits::<16>($strobe_offset);)*
+                $(self.hit.d.next.$status = self.mmio_addr.val() == bits::<16>($status_offset);)*
+                // counter n lies at COUNTERS + 8 * n; a window of 512 octets
+                self.of_counter.d.next = (self.mmio_addr.val().get_bits::<7>(9) == self.counters_page.val()) & !self.mmio_addr.val().get_bit(1) & !self.mmio_addr.val().get_bit(0);
             }
 
             self.strobe_value.next = self.word.q.val();
-            $(self.$strobe.next = self.writing.q.val() & (self.addr.q.val() == bits::<16>($strobe_offset));)*
-            self.config_word.d.next = 0.into();
+            $(self.$strobe.next = self.writing.q.val() & self.hit.q.val().$strobe;)*
+            self.config_pick.next = 0.into();
             $(
                 self.$config.next = self.settings.q.val().$config;
-                if self.addr.q.val() == bits::<16>($config_offset) {
-                    self.config_word.d.next = self.settings.q.val().$config;
+                if self.hit.q.val().$config {
+                    self.config_pick.next = self.config_pick.val() | self.settings.q.val().$config;
                     if self.writing.q.val() {
                         self.settings.d.next.$config = self.word.q.val();
                     }
                 }
             )*
-            self.status_word.d.next = 0.into();
+            self.config_word.d.next = self.config_pick.val();
+            self.status_pick.next = 0.into();
             $(
-                if self.addr.q.val() == bits::<16>($status_offset) {
-                    self.status_word.d.next = self.$status.val();
+                if self.hit.q.val().$status {
+                    self.status_pick.next = self.status_pick.val() | self.$status.val();
                 }
             )*
+            self.status_word.d.next = self.status_pick.val();
 
-            // counter n lies at COUNTERS + 8 * n; a window of 512 octets
-            self.of_counter.next = (self.addr.q.val().get_bits::<7>(9) == self.counters_page.val()) & !self.addr.q.val().get_bit(1) & !self.addr.q.val().get_bit(0);
             self.counter_index.next = self.addr.q.val().get_bits::<6>(3);
             self.counter_high.next = self.addr.q.val().get_bit(2);
             self.counter_read.next = self.counting.q.val();
-            self.selected.d.next = self.reading.q.val() & !self.of_counter.val();
-            if self.reading.q.val() & self.of_counter.val() {
+            self.selected.d.next = self.reading.q.val() & !self.of_counter.q.val();
+            if self.reading.q.val() & self.of_counter.q.val() {
                 self.counting.d.next = true;
             }
             self.answer.d.next = self.config_word.q.val() | self.status_word.q.val();
