@@ -24,7 +24,7 @@ pub fn run(names: &[String]) -> Result {
         };
         println!("netlist-test: {}", block.name);
         if !cargo_test(package, block.name, &dir, &[])? {
-            return fail(format!("{}: the tests that pass on the emitted Verilog fail on the netlist", block.name));
+            return fail(format!("{}: its tests fail on the netlist; if they pass on the emitted Verilog, synthesis reads the block differently", block.name));
         }
         tested += 1;
     }
