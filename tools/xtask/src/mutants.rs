@@ -141,7 +141,7 @@ fn netlist(block: &Emitted, options: &Options, dir: &Path) -> Result<Vec<Mutant>
     let list = dir.join("list.ys");
     let _ = fs::remove_file(&list);
     let script = format!(
-        "read_verilog {source}; prep -flatten -top {top}; mutate -list {} -seed {} -ctrl mutsel {SELECT_BITS} 1 -o list.ys; script list.ys; write_verilog -noattr {top}.v",
+        "read_verilog {source}; prep -flatten -top {top}; mutate -list {} -seed {} -ctrl mutsel {SELECT_BITS} 1 -o list.ys; script list.ys; splitnets -driver; write_verilog -noattr {top}.v",
         options.count,
         options.seed,
         top = block.name,

@@ -9,22 +9,34 @@ use std::{
     process::Command,
 };
 
-const SCRIPT: &str = "read_verilog {file}; prep -flatten -top {top}; check -assert; write_verilog -noattr {out}";
+/// The block that `tests/` runs on.
+const CORE: &str = "ironwarp_core";
+/// Nets are split where their parts have different drivers: a vector whose bits depend on each other looks like a loop to Verilator, and
+/// 5.006 does not always settle such a loop after a change of an input.
+const SCRIPT: &str = "read_verilog {file}; prep -flatten -top {top}; check -assert; splitnets -driver; write_verilog -noattr {out}";
 
-/// Runs the tests of `names` (all simulated blocks that have a test when empty) and, if `core` is among them, those of `tests/`.
+/// Runs the tests of `names` (all blocks when empty) on their netlists.
 pub fn run(names: &[String]) -> Result {
     let blocks = tools::emit(names)?;
     let dir = tools::build_dir("netlists")?;
     tools::in_pairs(&blocks, |b| write(b, &dir)).into_iter().collect::<Result<Vec<_>>>()?;
     let mut tested = 0;
     for block in &blocks {
-        let Some(package) = package_of(block.name) else {
+        let selection = if block.name == CORE {
+            // what crosses parts runs on the core
+            vec!["--package", "ironwarp-tests", "--tests"]
+        } else if let Some(package) = package_of(block.name) {
+            vec!["--package", package, "--test", block.name]
+        } else {
             println!("netlist-test: {}: NOT RUN, it has no test of its own", block.name);
             continue;
         };
         println!("netlist-test: {}", block.name);
-        if !cargo_test(package, block.name, &dir, &[])? {
-            return fail(format!("{}: its tests fail on the netlist; if they pass on the emitted Verilog, synthesis reads the block differently", block.name));
+        if !cargo_test(&selection, &dir)? {
+            return fail(format!(
+                "{}: its tests fail on the netlist; if they pass on the emitted Verilog, synthesis reads the block differently",
+                block.name
+            ));
         }
         tested += 1;
     }
@@ -41,10 +53,10 @@ pub fn package_of(block: &str) -> Option<&'static str> {
 }
 
 /// `cargo test` with the models made from the netlists in `dir`.
-pub fn cargo_test(package: &str, test: &str, dir: &Path, arguments: &[&str]) -> Result<bool> {
+fn cargo_test(selection: &[&str], dir: &Path) -> Result<bool> {
     let status = Command::new("cargo")
-        .args(["test", "--quiet", "--package", package, "--test", test])
-        .args(arguments)
+        .args(["test", "--quiet", "--no-fail-fast"])
+        .args(selection)
         .env("IRONWARP_NETLISTS", dir)
         .current_dir(tools::root())
         .status()
