@@ -38,8 +38,8 @@ docs: ## Regenerate docs/registers.md and docs/requirements.md
 	$(XTASK) registers
 	$(XTASK) requirements
 
-synth: setup ## Every block through yosys and nextpnr: docs/synthesis.md, build/report/synth.json
-	$(XTASK) synth
+synth: setup ## Every block through yosys and nextpnr: docs/synthesis.md, build/report/synth.json (BLOCKS=.. prints only)
+	$(XTASK) synth $(BLOCKS)
 
 pnr: setup ## Place and route the whole core (long)
 	$(XTASK) pnr
@@ -48,14 +48,16 @@ netlist-test: setup ## The block tests once more on the netlists that yosys read
 	$(XTASK) netlist-test $(BLOCKS)
 
 formal: setup ## Prove the port database, and find the counter-example of a broken one
-	$(XTASK) formal
+	bash formal/run.sh
 
 MUTANTS ?= 40
+MUTANT_BLOCKS ?= port_db arp engine
+MUTANT_REPORT ?= --report
 mutants: setup ## Break port_db, arp and engine MUTANTS times each and see whether their tests notice (long)
-	$(XTASK) mutants --report --count $(MUTANTS) port_db arp engine
+	$(XTASK) mutants $(MUTANT_REPORT) --count $(MUTANTS) $(MUTANT_BLOCKS)
 
-bench: setup ## Cycles of LISTEN, model speed; build/report/bench.json
-	$(XTASK) bench
+bench: setup ## The demo's figures as JSON: cycles of LISTEN, model speed; build/report/demo.json
+	cargo run --quiet --release -p ironwarp-cli -- --json demo
 
 waves: setup ## FST of one test: make waves BLOCK=chan_fifo
 	WAVES=1 cargo test -p ironwarp-models --test $(or $(BLOCK),chan_fifo)
