@@ -46,3 +46,20 @@ impl Handle {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Covers: CM-45
+    #[test]
+    fn a_generation_has_at_least_24_bits_and_wraps_within_its_field() {
+        let last = Handle::new(HandleKind::Listener, 7, u32::MAX);
+        assert!(last.generation() >= (1 << 24) - 1);
+        let next = Handle::new(HandleKind::Listener, last.index(), last.generation().wrapping_add(1));
+        assert_ne!(last, next);
+        assert_eq!((next.index(), next.kind(), next.generation()), (7, Some(HandleKind::Listener), 0));
+        // all generations of a slot differ in bits 63:32 only
+        assert_eq!(last.0 ^ next.0, 0xffff_ffff_0000_0000);
+    }
+}
