@@ -42,6 +42,9 @@ enum Command {
     /// Serve Verilated adapters behind vfio-user sockets.
     #[cfg(feature = "sim")]
     Sim(commands::sim::Args),
+    /// Two Verilated adapters in this process: LISTEN and its refusals, ping over ARP, with cycles.
+    #[cfg(feature = "sim")]
+    Demo(commands::demo::Args),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +62,8 @@ fn main() -> ExitCode {
         Command::Selftest(args) => commands::selftest::run(&args, json),
         #[cfg(feature = "sim")]
         Command::Sim(args) => commands::sim::run(&args, json),
+        #[cfg(feature = "sim")]
+        Command::Demo(args) => commands::demo::run(&args, json),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

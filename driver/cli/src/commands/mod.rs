@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One module a command.
+#[cfg(feature = "sim")]
+pub mod demo;
 pub mod devinfo;
 pub mod l2;
 pub mod listen;
