@@ -397,6 +397,7 @@ fn reset_in_every_state() {
         b.run(&command(Opcode::Listen, 1), (Port::Ok, 7000, 3));
         let (_, first) = b.run(&command(Opcode::Listen, 2), (Port::Ok, 7001, 4));
         b.offer(&command(Opcode::Listen, 3));
+        b.m.evt_ready.set(false);
         for _ in 0..clocks {
             b.m.port_req_ready.set(true);
             b.m.port_rsp_valid.set(b.m.port_rsp_ready.get());
