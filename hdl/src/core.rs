@@ -8,7 +8,7 @@
 //! 2 L2 rx write-backs, 3 L2 tx write-backs. MAC sources: 0 ARP, 1 ICMP, 2 L2 tx, 3 L2 tx frames that waited for their next hop.
 use crate::cm::engine::Engine;
 use crate::cm::messages::*;
-use crate::cm::port_db::PortDb;
+use crate::cm::port_db::PortDbFull;
 use crate::cm::port_types::*;
 use crate::host::{
     cmd_ring::CmdRing, counters::Counters, dma::*, dma_read::DmaRead, dma_write::DmaWrite, evt_ring::EvtRing, irq::Irq, pulses::*,
@@ -76,13 +76,13 @@ pub struct Core {
     time_base: Time,
     reset_seq: ResetSeq,
     irq: Irq,
-    counters: Counters,
+    counters: Counters<48, 32, 16>,
     dma_read: DmaRead<1>,
     dma_write: DmaWrite<1>,
     cmd_ring: CmdRing<4, 5>,
     evt_ring: EvtRing,
     engine: Engine<4, 16>,
-    port_db: PortDb<16>,
+    port_db: PortDbFull,
     clear: Signal<Local, Bit>,
     enabled: Signal<Local, Bit>,
     pulses: Signal<Local, CounterPulses>,

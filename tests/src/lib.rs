@@ -1,1 +1,2 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! Helpers shared by the tests that cross parts.
