@@ -120,7 +120,8 @@ pub struct WriteHost {
     now: u64,
     requests: VecDeque<(u64, u16)>,
     beats: Vec<u64>,
-    pending: VecDeque<(u64, Write)>,
+    /// Ends to come: clock at which the data is in memory, clock of the end.
+    pending: VecDeque<(u64, u64, Write)>,
 }
 
 impl WriteHost {
@@ -133,16 +134,16 @@ impl WriteHost {
         self.requests.len() + self.pending.len()
     }
     /// What to drive: `ready` for requests, `ready` for beats, and the end (`true`: failed). The data of a write that succeeds is in
-    /// memory one clock before its end is told.
+    /// memory some clocks before its end is told, or in the clock in which it is.
     pub fn offer(&mut self, memory: &mut Memory, rng: &mut impl RngCore) -> (bool, bool, Option<bool>) {
         let mut end = None;
-        if self.pending.front().is_some_and(|(due, _)| *due <= self.now) {
-            let (_, write) = self.pending.pop_front().expect("seen");
-            if !write.failed {
-                for (i, word) in write.beats.iter().enumerate() {
-                    memory.0.insert(write.addr + 8 * i as u64, *word);
-                }
+        for (_, _, write) in self.pending.iter().filter(|(visible, _, write)| *visible == self.now && !write.failed) {
+            for (i, word) in write.beats.iter().enumerate() {
+                memory.0.insert(write.addr + 8 * i as u64, *word);
             }
+        }
+        if self.pending.front().is_some_and(|(_, due, _)| *due <= self.now) {
+            let (_, _, write) = self.pending.pop_front().expect("seen");
             end = Some(write.failed);
             self.ended.push(write);
         }
@@ -158,7 +159,11 @@ impl WriteHost {
             if complete {
                 self.requests.pop_front();
                 let write = Write { addr, len, beats: std::mem::take(&mut self.beats), failed: rng.random_bool(self.failing) };
-                self.pending.push_back((self.now + 1 + rng.random_range(self.latency.clone()), write));
+                // in order, and one end a clock
+                let (visible, due) = self.pending.back().map_or((0, 0), |(visible, due, _)| (*visible, *due + 1));
+                let due = due.max(self.now + 1 + rng.random_range(self.latency.clone()));
+                let visible = visible.max(rng.random_range(self.now + 1..=due));
+                self.pending.push_back((visible, due, write));
             }
         }
         if let Some((addr, len)) = request {
