@@ -76,7 +76,7 @@ pub struct Core {
     time_base: Time,
     reset_seq: ResetSeq,
     irq: Irq,
-    counters: Counters<48, 32, 16>,
+    counters: Counters<48, 41, 32, 16>,
     dma_read: DmaRead<1>,
     dma_write: DmaWrite<1>,
     cmd_ring: CmdRing<4, 5>,
