@@ -185,6 +185,10 @@ impl<const S: usize, const SP1: usize> Logic for Icmp<S, SP1> {
         if self.left.val().get_bit(32) {
             self.pause.d.next = 0.into();
         }
+        if self.pause.q.val() > self.icmp_rate.val() {
+            // the register was lowered
+            self.pause.d.next = self.icmp_rate.val();
+        }
 
         // write side
         self.slots.next = self.filled.q.val() - self.sent.q.val();
