@@ -14,7 +14,6 @@ macro_rules! counters { ($m:expr, $map:expr, $($port:ident $name:literal),*) => 
 
 struct Bench {
     m: Model,
-    setup: Setup,
     rng: rand_chacha::ChaCha8Rng,
     host: Vec<Vec<u8>>,
     tcp: Vec<Vec<u8>>,
@@ -31,7 +30,7 @@ struct Bench {
 
 /// Ports that the adapter holds.
 fn held(port: u16) -> bool {
-    port % 3 == 0
+    matches!(port % 3, 0)
 }
 
 impl Bench {
@@ -65,7 +64,6 @@ impl Bench {
         m.reset.set(false);
         Bench {
             m,
-            setup,
             rng: rand_chacha::ChaCha8Rng::seed_from_u64(seed),
             host: vec![],
             tcp: vec![],
@@ -394,7 +392,7 @@ fn reset_at_any_time_leaves_a_working_path() {
             b.clock(Some((*beat, false)));
         }
         for _ in 0..hold {
-            b.m.reset.set(b.now % 2 == 0);
+            b.m.reset.set(b.now & 1 == 0);
             b.clock(None);
         }
         b.m.reset.set(true);
