@@ -7,12 +7,16 @@
 # fetched once into build/ (65 MB). A guest that does not come to the end of the test while the adapter is alive is booted once more:
 # emulated boots fail now and then. A test that failed, and an adapter that ended, are final. Everything is bounded in
 # time, and only processes started here are ended.
-# VFIO_GUEST_COMMAND: another shell command for the guest ($BDF is the adapter's address).
+# VFIO_GUEST_COMMAND: another shell command for the guest ($BDF is the adapter's address). VFIO_GUEST_PROFILE: dev or release.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 here=tools/vfio-guest
 work=build/vfio-guest
 static_target=x86_64-unknown-linux-gnu
+# The model itself is optimised in both; in CI the tests have built most of dev already.
+profile=${VFIO_GUEST_PROFILE:-${CI:+dev}}
+profile=${profile:-release}
+built=${profile/#dev/debug}
 command=${VFIO_GUEST_COMMAND:-'ironwarp selftest --device vfio:$BDF'}
 boot_limit=240 # s; a boot takes 4 to 20
 mkdir -p "$work" build/report
@@ -60,13 +64,13 @@ bash $here/kernel.sh build/guest-kernel || finish FAIL "no kernel"
 kernel_release=$(basename build/guest-kernel/lib/modules/*)
 step "Linux $kernel_release"
 
-cargo build --quiet --release -p ironwarp-cli || finish FAIL "the ironwarp command does not build"
-binary=${CARGO_TARGET_DIR:-target}/release/ironwarp
+cargo build --quiet --profile "$profile" -p ironwarp-cli || finish FAIL "the ironwarp command does not build"
+binary=${CARGO_TARGET_DIR:-target}/$built/ironwarp
 step "ironwarp with the Verilated adapter"
 # A directory of its own: other flags would have everything built anew each time.
-CARGO_TARGET_DIR=build/guest-target RUSTFLAGS="-C target-feature=+crt-static" cargo build --quiet --release -p ironwarp-cli \
+CARGO_TARGET_DIR=build/guest-target RUSTFLAGS="-C target-feature=+crt-static" cargo build --quiet --profile "$profile" -p ironwarp-cli \
     --no-default-features --target $static_target || finish FAIL "the static ironwarp command does not build"
-guest_binary=build/guest-target/$static_target/release/ironwarp
+guest_binary=build/guest-target/$static_target/$built/ironwarp
 step "static ironwarp for the guest"
 
 # The adapter is known by the numbers that the one description gives it.
