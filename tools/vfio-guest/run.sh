@@ -67,10 +67,10 @@ step "Linux $kernel_release"
 cargo build --quiet --profile "$profile" -p ironwarp-cli || finish FAIL "the ironwarp command does not build"
 binary=${CARGO_TARGET_DIR:-target}/$built/ironwarp
 step "ironwarp with the Verilated adapter"
-# A directory of its own: other flags would have everything built anew each time.
-CARGO_TARGET_DIR=build/guest-target RUSTFLAGS="-C target-feature=+crt-static" cargo build --quiet --profile "$profile" -p ironwarp-cli \
-    --no-default-features --target $static_target || finish FAIL "the static ironwarp command does not build"
-guest_binary=build/guest-target/$static_target/$built/ironwarp
+# With --target, flags and output are apart from the host's, and what runs on the host while building is shared.
+RUSTFLAGS="-C target-feature=+crt-static" cargo build --quiet --profile "$profile" -p ironwarp-cli --no-default-features \
+    --target $static_target || finish FAIL "the static ironwarp command does not build"
+guest_binary=${CARGO_TARGET_DIR:-target}/$static_target/$built/ironwarp
 step "static ironwarp for the guest"
 
 # The adapter is known by the numbers that the one description gives it.
