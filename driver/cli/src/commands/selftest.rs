@@ -195,9 +195,12 @@ fn stale<B: Bus>(test: &mut Test<B>) -> Result<String, Failure> {
 
 fn listen_again<B: Bus>(test: &mut Test<B>) -> Result<String, Failure> {
     let old = test.live()?;
+    // a listener's address is one of the adapter's own
+    test.rnic.address_add(ADDRESS, 24, None)?;
     let listener = test.rnic.create_listen(ADDRESS, old.port, 8)?;
     test.listener = Some(listener);
     test.rnic.destroy_listen(listener)?;
+    test.rnic.address_delete(ADDRESS)?;
     if listener.handle == old.handle {
         return Err("the new listener has the handle of the old one".into());
     }
