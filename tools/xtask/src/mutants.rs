@@ -13,8 +13,10 @@ use ironwarp_hdl::elaborate::Emitted;
 use std::{
     fmt::Write as _,
     fs,
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::mpsc,
     time::{Duration, Instant},
 };
 
@@ -43,7 +45,7 @@ pub struct Options {
     report: bool,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Killed,
     Hung,
@@ -117,19 +119,13 @@ fn block_run(block: &Emitted, options: &Options) -> Result<(Vec<Mutant>, Vec<Fat
     let dir = tools::build_dir(&format!("mutants/{}", block.name))?;
     let mutants = netlist(block, options, &dir)?;
     let binary = build(package, test, &dir)?;
-    let Some(normal) = run_test(&binary, 0, Duration::from_secs(900))? else {
+    let started = Instant::now();
+    if run_test(&binary, 0, Duration::from_secs(900))? != Fate::Survived {
         return fail(format!("{}: its tests fail on the netlist with no mutant switched on", block.name));
-    };
+    }
     // generous, because two runs share the machine with whatever else runs
-    let limit = normal * 6 + Duration::from_secs(10);
-    let fates = tools::in_pairs(&mutants, |m| {
-        let started = Instant::now();
-        run_test(&binary, m.number, limit).map(|passed| match passed {
-            Some(_) => Fate::Survived,
-            None if started.elapsed() >= limit => Fate::Hung,
-            None => Fate::Killed,
-        })
-    });
+    let limit = started.elapsed() * 6 + Duration::from_secs(10);
+    let fates = tools::in_pairs(&mutants, |m| run_test(&binary, m.number, limit));
     Ok((mutants, fates.into_iter().collect::<Result<_>>()?, begin.elapsed().as_secs()))
 }
 
@@ -184,20 +180,37 @@ fn build(package: &str, test: &str, dir: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Runs the test with a mutant switched on; the time when it passed.
-fn run_test(binary: &Path, mutant: usize, limit: Duration) -> Result<Option<Duration>> {
-    let begin = Instant::now();
-    let status = Command::new("timeout")
-        .args(["--kill-after=5", &limit.as_secs().to_string()])
-        .arg(binary)
+/// Runs the test with a mutant switched on, until it ends, a first case fails, or `limit` is over.
+fn run_test(binary: &Path, mutant: usize, limit: Duration) -> Result<Fate> {
+    let shown = |e| Error(format!("{}: {e}", binary.display()));
+    let mut child = Command::new(binary)
         .args(["--quiet", "--test-threads=1"])
         .env("IRONWARP_MUTANT", mutant.to_string())
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        .status()
-        .map_err(|e| Error(format!("{}: {e}", binary.display())))?;
-    Ok(status.success().then(|| begin.elapsed()))
+        .spawn()
+        .map_err(shown)?;
+    let (send, failed) = mpsc::channel();
+    let output = child.stdout.take();
+    // ends with the child, whose end closes the pipe
+    let reader = std::thread::spawn(move || {
+        let lines = output.map(BufReader::new).into_iter().flat_map(|o| o.lines());
+        let one_failed = lines.map_while(std::result::Result::ok).any(|line| line.contains("FAILED"));
+        // the receiver is gone when the time was over
+        let _ = send.send(one_failed);
+    });
+    let fate = match failed.recv_timeout(limit) {
+        Ok(true) => Fate::Killed,
+        Ok(false) if child.wait().map_err(shown)?.success() => Fate::Survived,
+        Ok(false) => Fate::Killed,
+        Err(_) => Fate::Hung,
+    };
+    // it may have ended by itself
+    let _ = child.kill();
+    child.wait().map_err(shown)?;
+    reader.join().map_err(|_| Error("reader of a test's output".into()))?;
+    Ok(fate)
 }
 
 /// The reason that `tests/mutants.tsv` gives for a survivor on `wire`; a wire that ends in `*` stands for all that begin so.
