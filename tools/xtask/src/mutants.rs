@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `xtask mutants`: are a block's own tests able to see that the block is broken?
 //!
-//! yosys makes one netlist that holds all mutants (a pin inverted, stuck, or inverted under a condition), each switched on by a value of
-//! the added input `mutsel`. The model is built once and the block's tests run once per mutant with `IRONWARP_MUTANT=k`; a failure or a
+//! yosys makes one netlist that holds all mutants (a pin of a cell inverted or stuck), each switched on by a value of the added input
+//! `mutsel`. Its conditional inversions are left out: on the wide gates that fill a netlist most of them change nothing (an input of
+//! an OR, inverted while another is 1). The model is built once and the block's tests run once per mutant with `IRONWARP_MUTANT=k`; a failure or a
 //! hang kills it. Value 0 is the block as it is and must pass. Survivors are listed with cell and wire; `tests/mutants.tsv` explains
 //! those that no test can see (block, wire, reason).
 use crate::{
@@ -22,6 +23,8 @@ use std::{
 
 /// Least share of mutants that must be killed, in percent.
 const PASS_PERCENT: usize = 80;
+/// Kinds of mutation.
+const MODES: &[&str] = &["inv", "const0", "const1"];
 /// Width of `mutsel`.
 const SELECT_BITS: u32 = 16;
 
@@ -69,10 +72,9 @@ impl Mutant {
             at.and_then(|i| words.get(i + 1)).map_or(String::new(), |w| w.trim_start_matches('\\').to_owned())
         };
         let bit = |name: &str, bit: String| if bit.is_empty() { name.to_owned() } else { format!("{name}[{bit}]") };
-        let condition = get("-ctrlbit");
         Mutant {
             number,
-            mode: if condition.is_empty() { get("-mode") } else { format!("{} by bit {condition}", get("-mode")) },
+            mode: get("-mode"),
             cell: get("-cell"),
             port: bit(&get("-port"), get("-portbit")),
             wire: bit(&get("-wire"), get("-wirebit")),
@@ -134,24 +136,36 @@ fn netlist(block: &Emitted, options: &Options, dir: &Path) -> Result<Vec<Mutant>
     // relative names, because they become parts of cell names in the report
     let source = format!("{}.txt", block.name);
     tools::write(&dir.join(&source), &block.verilog)?;
-    let list = dir.join("list.ys");
+    let list = dir.join("list.txt");
     let _ = fs::remove_file(&list);
-    let script = format!(
-        "read_verilog {source}; prep -flatten -top {top}; mutate -list {} -seed {} -ctrl mutsel {SELECT_BITS} 1 -o list.ys; script list.ys; splitnets -driver; write_verilog -noattr {top}.v",
-        options.count,
-        options.seed,
-        top = block.name,
-    );
-    let (ok, text) = tools::run(&tools::yosys(), &["-q", "-p", &script], dir, 900)?;
-    if !ok {
-        return fail(format!("{}: yosys:\n{text}", block.name));
-    }
-    let mutants: Vec<_> =
-        tools::read(&list)?.lines().filter(|l| l.starts_with("mutate ")).enumerate().map(|(i, line)| Mutant::parse(i + 1, line)).collect();
-    if mutants.is_empty() {
+    let prepare = format!("read_verilog {source}; prep -flatten -top {}", block.name);
+    // more than are wanted, because some are of modes that are not
+    let script = format!("{prepare}; mutate -list {} -seed {} -o list.txt", 4 * options.count, options.seed);
+    yosys(block, &script, dir)?;
+    let chosen = tools::read(&list)?;
+    let chosen: Vec<_> = chosen
+        .lines()
+        .filter(|l| MODES.iter().any(|m| l.starts_with(&format!("mutate -mode {m} "))))
+        .take(options.count as usize)
+        .enumerate()
+        .map(|(i, l)| (i + 1, l))
+        .collect();
+    if chosen.is_empty() {
         return fail(format!("{}: yosys found nothing to mutate", block.name));
     }
-    Ok(mutants)
+    let commands = chosen.iter().fold(String::new(), |s, (i, l)| s + &format!("{l} -ctrl mutsel {SELECT_BITS} {i}\n"));
+    tools::write(&dir.join("mutate.ys"), commands)?;
+    yosys(block, &format!("{prepare}; script mutate.ys; splitnets -driver; write_verilog -noattr {}.v", block.name), dir)?;
+    Ok(chosen.into_iter().map(|(i, l)| Mutant::parse(i, l)).collect())
+}
+
+fn yosys(block: &Emitted, script: &str, dir: &Path) -> Result {
+    let (ok, text) = tools::run(&tools::yosys(), &["-q", "-p", script], dir, 900)?;
+    if ok {
+        Ok(())
+    } else {
+        fail(format!("{}: yosys:\n{text}", block.name))
+    }
 }
 
 /// Builds the test on the netlist in `dir` and tells its path.
@@ -238,7 +252,7 @@ fn report(block: &str, options: &Options, mutants: &[Mutant], fates: &[Fate], no
         count(Fate::Hung),
         (mutants.len() - survived) * 100 / mutants.len(),
     );
-    out += "Mode: `inv` inverted, `const0`/`const1` stuck, `cnot0`/`cnot1` inverted while another bit of the port is 0/1.\n";
+    out += "Mode: `inv` inverted, `const0`/`const1` stuck. Mutants are chosen by yosys, evenly over cells and wires.\n";
     if survived > 0 {
         out += "\n## Survivors\n| mutant | mode | cell | port | wire | why |\n|---|---|---|---|---|---|\n";
         for (m, _) in mutants.iter().zip(fates).filter(|(_, f)| **f == Fate::Survived) {
@@ -264,8 +278,7 @@ mod tests {
 
     #[test]
     fn a_line_of_the_list_is_read() {
-        let line =
-            "mutate -mode inv -ctrl mutsel 16 3 -module \\top -cell $add$a.v:3$1 -port \\Y -portbit 2 -wire \\sum -wirebit 2 -src a.v:3";
+        let line = "mutate -mode inv -module \\top -cell $add$a.v:3$1 -port \\Y -portbit 2 -wire \\sum -wirebit 2 -src a.v:3";
         let m = Mutant::parse(3, line);
         assert_eq!((m.mode.as_str(), m.cell.as_str(), m.port.as_str(), m.wire.as_str()), ("inv", "$add$a.v:3$1", "Y[2]", "sum[2]"));
     }
