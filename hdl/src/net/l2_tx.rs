@@ -11,6 +11,7 @@
 //! * with TX_RESOLVE, DONE_NO_ROUTE: not an IPv4 datagram, or no next hop; DONE_NO_ROOM: no room to resolve or to wait; DONE_PENDING: the
 //!   frame waits in `hold` for its next hop, and later ones pass it;
 //! * no flag: the frame is being sent.
+//!
 //! All but the last two count in `cnt_l2_out_errors`. With TX_RESOLVE the next hop is looked up for each frame just before it is sent
 //! (ARP-9), broadcast and multicast destinations get their group MAC address without a look-up (ARP-10). After a frame was put to wait, its
 //! next hop is looked up once more, so that a notice that came between is not missed.
