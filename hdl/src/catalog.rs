@@ -28,6 +28,8 @@ const fn both(name: &'static str, emit: fn(&'static str) -> Emitted) -> Entry {
 /// Blocks put together for a test.
 const fn model(name: &'static str, emit: fn(&'static str) -> Emitted) -> Entry {
     Entry { name, simulate: true, synthesize: false, emit }
+}
+
 /// A block that is tested inside those that use it.
 const fn part(name: &'static str, emit: fn(&'static str) -> Emitted) -> Entry {
     Entry { name, simulate: false, synthesize: true, emit }

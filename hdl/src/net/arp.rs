@@ -123,6 +123,7 @@ pub struct Arp<const A: usize> {
     take_query: Signal<Local, Bit>,
     hash: Signal<Local, Bits<A>>,
     hit: Signal<Local, Bit>,
+    load_row: Signal<Local, Bit>,
     age: Signal<Local, Bits<32>>,
     late: Signal<Local, Bits<32>>,
     is_due: Signal<Local, Bit>,
@@ -205,6 +206,7 @@ impl<const A: usize> Default for Arp<A> {
             take_query: Default::default(),
             hash: Default::default(),
             hit: Default::default(),
+            load_row: Default::default(),
             age: Default::default(),
             late: Default::default(),
             is_due: Default::default(),
@@ -270,6 +272,7 @@ impl<const A: usize> Logic for Arp<A> {
         self.send_reply.next = false;
 
         // what is written: the key, resolved by the packet at hand or unresolved and due at once
+        self.load_row.next = false;
         self.write.next = false;
         self.life.next = 0.into();
         self.entry.next.ip = self.key.q.val();
@@ -354,7 +357,7 @@ impl<const A: usize> Logic for Arp<A> {
                     self.slot.d.next = self.ptr2.q.val();
                     self.state.d.next = ArpState::Found;
                 } else {
-                    self.row.d.next = self.ram.read_data.val();
+                    self.load_row.next = true;
                     if self.valid2.q.val() {
                         self.left.d.next = self.left.q.val() - 1;
                         if self.left.q.val() == 0 {
@@ -425,7 +428,7 @@ impl<const A: usize> Logic for Arp<A> {
                 self.state.d.next = ArpState::SweepLatch;
             }
             ArpState::SweepLatch => {
-                self.row.d.next = self.ram.read_data.val();
+                self.load_row.next = true;
                 self.slot.d.next = self.sweep.q.val();
                 self.state.d.next = ArpState::SweepAct;
             }
@@ -456,6 +459,9 @@ impl<const A: usize> Logic for Arp<A> {
             _ => {
                 self.state.d.next = ArpState::Clear;
             }
+        }
+        if self.load_row.val() {
+            self.row.d.next = self.ram.read_data.val();
         }
         self.entry.next.deadline = self.time_us.val() + self.life.val();
         self.ram.read_address.next = self.ptr.q.val();

@@ -17,7 +17,7 @@
 //! next hop is looked up once more, so that a notice that came between is not missed.
 //!
 //! **States.** One frame at a time is read and decided upon while the one before is sent; the next descriptor is fetched meanwhile.
-//! **Timing.** From the last beat read to the first beat sent 4 clocks, with TX_RESOLVE about 15 (the neighbour in its own place).
+//! **Timing.** From the last beat read to the first beat sent 4 clocks, with TX_RESOLVE about 20 (the neighbour in its own place).
 //! **Memory:** that of `hold`. `A` = log2 of the words of a place, `AS` = A + 3, `W` frames can wait.
 use super::hold::{Hold, HoldPut};
 use super::l2_ring::{L2Completion, L2Ring};

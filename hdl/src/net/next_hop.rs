@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where does a datagram go on the link? From its destination and the adapter's own addresses to the next hop (ARP-10).
 //!
-//! **Interface.** Hold `dst` and `src` from the clock of `start` on until `done`, 2 clocks later, shows `route` for one clock. `route` has
+//! **Interface.** Hold `dst` and `src` from the clock of `start` on until `done`, 6 clocks later, shows `route` for one clock. `route` has
 //! at most one of `resolve`, `group`, `own`; none of them = no route. Of several matching own addresses the last one counts.
 //!
 //! **Rules**, the first that applies: 0.0.0.0/8 and 127.0.0.0/8 have no route (RFC 1122 section 3.2.1.3); one of our own addresses is
@@ -9,7 +9,8 @@
 //! 224.0.0.0/4 goes to 01:00:5e and the lower 23 bits (RFC 1112 section 6.4); a destination in a subnet of ours is its own next hop;
 //! else the gateway of the own address that is `src`, else that of any own address; else there is no route.
 //!
-//! **Memory:** none; two steps of registers.
+//! **States.** One own address a clock: `index` chooses it into `near`, the clock after it is compared and replaces the best one so far
+//! if it ranks as high. **Memory:** none.
 use super::types::LocalAddress;
 use rust_hdl::prelude::*;
 
@@ -27,51 +28,6 @@ pub struct Route {
     pub mac: Bits<48>,
 }
 
-/// What a destination and a source are to one own address, one clock later.
-#[derive(LogicBlock, Default)]
-pub struct LocalMatch {
-    pub clock: Signal<In, Clock>,
-    pub address: Signal<In, LocalAddress>,
-    pub dst: Signal<In, Bits<32>>,
-    pub src: Signal<In, Bits<32>>,
-    pub on_link: Signal<Out, Bit>,
-    pub broadcast: Signal<Out, Bit>,
-    pub own: Signal<Out, Bit>,
-    pub has_gateway: Signal<Out, Bit>,
-    pub sender: Signal<Out, Bit>,
-    pub ip: Signal<Out, Bits<32>>,
-    pub gateway: Signal<Out, Bits<32>>,
-    on_link_reg: DFF<Bit>,
-    broadcast_reg: DFF<Bit>,
-    own_reg: DFF<Bit>,
-    gateway_reg: DFF<Bit>,
-    sender_reg: DFF<Bit>,
-    mask: Signal<Local, Bits<32>>,
-    ones: Signal<Local, Bits<32>>,
-}
-
-impl Logic for LocalMatch {
-    #[hdl_gen]
-    fn update(&mut self) {
-        dff_setup!(self, clock, on_link_reg, broadcast_reg, own_reg, gateway_reg, sender_reg);
-        self.mask.next = self.address.val().mask;
-        self.ones.next = self.dst.val() | self.address.val().mask;
-        self.on_link_reg.d.next = self.address.val().valid & (((self.dst.val() ^ self.address.val().ip) & self.address.val().mask) == 0);
-        // a mask of 31 or 32 bits leaves no broadcast address (RFC 3021)
-        self.broadcast_reg.d.next = self.ones.val().all() & !self.mask.val().get_bit(1);
-        self.own_reg.d.next = self.address.val().valid & (self.dst.val() == self.address.val().ip);
-        self.gateway_reg.d.next = self.address.val().valid & (self.address.val().gateway != 0);
-        self.sender_reg.d.next = self.src.val() == self.address.val().ip;
-        self.on_link.next = self.on_link_reg.q.val();
-        self.broadcast.next = self.broadcast_reg.q.val() & self.on_link_reg.q.val();
-        self.own.next = self.own_reg.q.val();
-        self.has_gateway.next = self.gateway_reg.q.val();
-        self.sender.next = self.sender_reg.q.val();
-        self.ip.next = self.address.val().ip;
-        self.gateway.next = self.address.val().gateway;
-    }
-}
-
 #[derive(LogicBlock, Default)]
 pub struct NextHop {
     pub clock: Signal<In, Clock>,
@@ -82,96 +38,100 @@ pub struct NextHop {
     pub src: Signal<In, Bits<32>>,
     pub done: Signal<Out, Bit>,
     pub route: Signal<Out, Route>,
-    near: [LocalMatch; 4],
-    nowhere: DFF<Bit>,
-    multicast: DFF<Bit>,
-    all_ones: DFF<Bit>,
-    step: DFF<Bit>,
+    index: DFF<Bits<2>>,
+    busy: DFF<Bit>,
+    near: DFF<LocalAddress>,
+    near_valid: DFF<Bit>,
     finished: DFF<Bit>,
-    result: DFF<Route>,
-    broad: Signal<Local, Bit>,
-    mine: Signal<Local, Bit>,
-    next: Signal<Local, Route>,
+    /// Best so far: 0 none, 1 a gateway, 2 the gateway of `src`, 3 on the link.
+    rank: DFF<Bits<2>>,
+    ip: DFF<Bits<32>>,
+    source: DFF<Bits<32>>,
+    own: DFF<Bit>,
+    broadcast: DFF<Bit>,
+    mask: Signal<Local, Bits<32>>,
+    ones: Signal<Local, Bits<32>>,
+    on_link: Signal<Local, Bit>,
+    near_rank: Signal<Local, Bits<2>>,
+    nowhere: Signal<Local, Bit>,
+    multicast: Signal<Local, Bit>,
+    group: Signal<Local, Bit>,
 }
 
 impl Logic for NextHop {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, nowhere, multicast, all_ones, step, finished, result);
-        self.step.d.next = self.start.val();
-        self.finished.d.next = self.step.q.val();
+        dff_setup!(self, clock, index, busy, near, near_valid, finished, rank, ip, source, own, broadcast);
+        self.near_valid.d.next = self.busy.q.val();
+        self.finished.d.next = self.near_valid.q.val() & !self.busy.q.val();
         for i in 0..4 {
-            self.near[i].clock.next = self.clock.val();
-            self.near[i].address.next = self.local[i].val();
-            self.near[i].dst.next = self.dst.val();
-            self.near[i].src.next = self.src.val();
+            if self.index.q.val().index() == i {
+                self.near.d.next = self.local[i].val();
+            }
         }
-        self.nowhere.d.next = (self.dst.val().get_bits::<8>(24) == 0) | (self.dst.val().get_bits::<8>(24) == 127);
-        self.multicast.d.next = self.dst.val().get_bits::<4>(28) == 14;
-        self.all_ones.d.next = self.dst.val().all();
+        if self.busy.q.val() {
+            self.index.d.next = self.index.q.val() + 1;
+            if self.index.q.val() == 3 {
+                self.busy.d.next = false;
+            }
+        }
 
-        // later assignments win
-        self.broad.next = self.all_ones.q.val();
-        self.mine.next = false;
-        self.next.next.resolve = false;
-        self.next.next.group = false;
-        self.next.next.own = false;
-        self.next.next.ip = self.dst.val();
-        self.next.next.source = 0.into();
-        self.next.next.mac = 0xFFFF_FFFF_FFFF_u64.into();
-        for i in 0..4 {
-            if self.near[i].has_gateway.val() {
-                self.next.next.resolve = true;
-                self.next.next.ip = self.near[i].gateway.val();
-                self.next.next.source = self.near[i].ip.val();
+        self.mask.next = self.near.q.val().mask;
+        self.ones.next = self.dst.val() | self.near.q.val().mask;
+        self.on_link.next = ((self.dst.val() ^ self.near.q.val().ip) & self.near.q.val().mask) == 0;
+        self.near_rank.next = 0.into();
+        if self.on_link.val() {
+            self.near_rank.next = 3.into();
+        } else if self.near.q.val().gateway != 0 {
+            self.near_rank.next = 1.into();
+            if self.src.val() == self.near.q.val().ip {
+                self.near_rank.next = 2.into();
             }
         }
-        for i in 0..4 {
-            if self.near[i].has_gateway.val() & self.near[i].sender.val() {
-                self.next.next.ip = self.near[i].gateway.val();
-                self.next.next.source = self.near[i].ip.val();
+        if self.near_valid.q.val() & self.near.q.val().valid {
+            // a mask of 31 or 32 bits leaves no broadcast address (RFC 3021)
+            if self.on_link.val() & self.ones.val().all() & !self.mask.val().get_bit(1) {
+                self.broadcast.d.next = true;
+            }
+            if self.dst.val() == self.near.q.val().ip {
+                self.own.d.next = true;
+            }
+            if (self.near_rank.val() != 0) & (self.near_rank.val() >= self.rank.q.val()) {
+                self.rank.d.next = self.near_rank.val();
+                self.source.d.next = self.near.q.val().ip;
+                self.ip.d.next = self.near.q.val().gateway;
+                if self.on_link.val() {
+                    self.ip.d.next = self.dst.val();
+                }
             }
         }
-        for i in 0..4 {
-            if self.near[i].on_link.val() {
-                self.next.next.resolve = true;
-                self.next.next.ip = self.dst.val();
-                self.next.next.source = self.near[i].ip.val();
-            }
-            if self.near[i].broadcast.val() {
-                self.broad.next = true;
-            }
-            if self.near[i].own.val() {
-                self.mine.next = true;
-            }
-        }
-        if self.multicast.q.val() {
-            self.next.next.mac = bits::<48>(0x5e_0001)
+
+        self.nowhere.next = (self.dst.val().get_bits::<8>(24) == 0) | (self.dst.val().get_bits::<8>(24) == 127);
+        self.multicast.next = self.dst.val().get_bits::<4>(28) == 14;
+        self.group.next = self.broadcast.q.val() | self.multicast.val() | self.dst.val().all();
+        self.done.next = self.finished.q.val();
+        self.route.next.resolve = !self.nowhere.val() & !self.own.q.val() & !self.group.val() & (self.rank.q.val() != 0);
+        self.route.next.group = !self.nowhere.val() & !self.own.q.val() & self.group.val();
+        self.route.next.own = !self.nowhere.val() & self.own.q.val();
+        self.route.next.ip = self.ip.q.val();
+        self.route.next.source = self.source.q.val();
+        self.route.next.mac = 0xFFFF_FFFF_FFFF_u64.into();
+        if self.multicast.val() {
+            self.route.next.mac = bits::<48>(0x5e_0001)
                 | (bit_cast::<48, 7>(self.dst.val().get_bits::<7>(16)) << 24)
                 | (bit_cast::<48, 8>(self.dst.val().get_bits::<8>(8)) << 32)
                 | (bit_cast::<48, 8>(self.dst.val().get_bits::<8>(0)) << 40);
         }
-        if self.multicast.q.val() | self.broad.val() {
-            self.next.next.resolve = false;
-            self.next.next.group = true;
+        if self.start.val() {
+            self.busy.d.next = true;
+            self.index.d.next = 0.into();
+            self.rank.d.next = 0.into();
+            self.own.d.next = false;
+            self.broadcast.d.next = false;
         }
-        if self.mine.val() {
-            self.next.next.resolve = false;
-            self.next.next.group = false;
-            self.next.next.own = true;
-        }
-        if self.nowhere.q.val() {
-            self.next.next.resolve = false;
-            self.next.next.group = false;
-            self.next.next.own = false;
-        }
-        if self.step.q.val() {
-            self.result.d.next = self.next.val();
-        }
-        self.done.next = self.finished.q.val();
-        self.route.next = self.result.q.val();
         if self.reset.val() {
-            self.step.d.next = false;
+            self.busy.d.next = false;
+            self.near_valid.d.next = false;
             self.finished.d.next = false;
         }
     }

@@ -64,10 +64,12 @@ fn ask(m: &mut Model, locals: &[Local; 4], dst: u32, src: u32) -> Route {
     m.start.set(true);
     m.tick();
     m.start.set(false);
-    m.eval();
-    assert!(!m.done.get(), "not before 2 clocks");
-    m.tick();
-    assert!(m.done.get(), "after 2 clocks");
+    for _ in 1..6 {
+        m.eval();
+        assert!(!m.done.get(), "not before 6 clocks");
+        m.tick();
+    }
+    assert!(m.done.get(), "after 6 clocks");
     let mac = m.route_mac.get().to_le_bytes();
     let route = match (m.route_resolve.bit(), m.route_group.bit(), m.route_own.bit()) {
         (false, false, false) => Route::None,
