@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The stock `RAM` with the wish, understood by synthesis, that it becomes block RAM however small it is: one write and one read port,
-//! read data in the clock after the address, old data when both meet at one address. The Rust simulation keeps the contents in a map.
+//! Block RAM however small it is: one write and one read port, read data in the clock after the address. What is read at an address that is
+//! written in the same clock must not be used (`no_rw_check`: a DP16KD does not say what it is); the stock `RAM` promises the old data
+//! there, which costs a register and a multiplexer a bit. The Rust simulation keeps the contents in a map.
 use rust_hdl::prelude::*;
 use std::collections::BTreeMap;
 
@@ -30,7 +31,7 @@ impl<D: Synth, const N: usize> Logic for BlockRam<D, N> {
     }
     fn hdl(&self) -> Verilog {
         Verilog::Custom(format!(
-            "(* ram_style = \"block\" *) reg [{width}:0] mem [{top}:0];\n\
+            "(* no_rw_check, ram_style = \"block\" *) reg [{width}:0] mem [{top}:0];\n\
              always @(posedge read_clock) read_data <= mem[read_address];\n\
              always @(posedge write_clock) if (write_enable) mem[write_address] <= write_data;\n",
             width = D::BITS - 1,

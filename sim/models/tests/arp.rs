@@ -197,14 +197,17 @@ impl Bench {
         self.m.tick();
     }
     fn offer(&mut self, p: &Packet) {
+        self.offer_as(p, ours(p.target_ip), ours(p.sender_ip));
+    }
+    fn offer_as(&mut self, p: &Packet, target_is_ours: bool, sender_is_ours: bool) {
         assert!(self.m.packet_ready.get(), "packets are always taken");
         self.m.packet_valid.set(true);
         self.m.packet_data_request.set(u64::from(p.request));
         self.m.packet_data_sender_mac.set(mac_bits(p.sender_mac));
         self.m.packet_data_sender_ip.set(u64::from(p.sender_ip));
         self.m.packet_data_target_ip.set(u64::from(p.target_ip));
-        self.m.packet_data_target_is_ours.set(u64::from(ours(p.target_ip)));
-        self.m.packet_data_sender_is_ours.set(u64::from(ours(p.sender_ip)));
+        self.m.packet_data_target_is_ours.set(u64::from(target_is_ours));
+        self.m.packet_data_sender_is_ours.set(u64::from(sender_is_ours));
         self.clock();
         self.m.packet_valid.set(false);
     }
@@ -305,6 +308,71 @@ fn a_request_for_us_is_answered_by_unicast_with_every_octet_right() {
     assert!(b.take_frames().is_empty(), "a request for another host is not answered");
     let c = b.counts;
     assert_eq!((c.in_requests, c.in_replies, c.out_replies, c.out_requests, c.in_ignored, c.conflicts), (3, 1, 2, 0, 0, 0));
+}
+
+/// Covers: ARP-3, ARP-5
+#[test]
+fn every_bit_of_every_address_is_carried() {
+    let mut b = bench_for("bits");
+    for _ in 0..300 {
+        let mut mac: [u8; 6] = b.rng.random();
+        mac[0] &= 0xfe;
+        let (ip, target, source, dead): (u32, u32, u32, u32) = b.rng.random();
+        let p = Packet::request(mac, ip | 1, target);
+        b.offer_as(&p, true, false);
+        b.settle();
+        assert_eq!(b.ask(ip | 1, source, false).0, Answer::Found(mac));
+        assert_eq!(b.ask(dead & !1, source, false).0, Answer::Pending);
+        b.settle();
+        assert_eq!(b.take_frames(), [frame(mac, 2, target, mac, ip | 1), request_frame(source, dead & !1)]);
+        b.offer_as(&Packet::reply(mac, dead & !1, target), true, false);
+        b.settle();
+        assert_eq!(b.take_notices(), [Notice { ip: dead & !1, mac: Some(mac_bits(mac)) }]);
+    }
+}
+
+/// Covers: ARP-8
+#[test]
+fn addresses_that_only_resemble_a_forbidden_one_are_learnt() {
+    let mut b = bench_for("near");
+    for bit in 0..48 {
+        let mut mac = OWN_MAC;
+        mac[bit / 8] ^= 1 << (bit % 8);
+        if bit != 0 {
+            b.packet(Packet::reply(mac, PEER_IP, OWN_IP));
+            assert_eq!(b.query(PEER_IP), Answer::Found(mac), "bit {bit}");
+        }
+    }
+    for bit in 0..32 {
+        b.packet(Packet::reply(PEER, 1 << bit, OWN_IP));
+        assert_eq!(b.query(1 << bit), Answer::Found(PEER), "bit {bit}");
+    }
+    assert_eq!((b.counts.in_ignored, b.counts.conflicts), (0, 0));
+}
+
+/// Covers: ARP-4, ARP-5
+#[test]
+fn times_are_kept_to_the_microsecond_over_the_whole_range() {
+    let mut b = bench_for("times");
+    for bit in 3..31 {
+        let (timeout, retry) = ((1 << bit) + b.rng.random_range(0..1 << bit) / 2, (1 << bit) + b.rng.random_range(0..1 << bit) / 2);
+        b.configure(timeout, retry, 2);
+        let (ip, mac) = peer(bit);
+        b.learn(bit);
+        b.pass(timeout - 1);
+        assert_eq!(b.query(ip), Answer::Found(mac), "timeout {timeout:#x}");
+        b.pass(1);
+        b.take_frames();
+        assert_eq!(b.query(ip), Answer::Pending, "timeout {timeout:#x}");
+        b.settle();
+        assert_eq!(b.take_frames().len(), 1);
+        b.pass(retry - 1);
+        assert_eq!(b.take_frames().len(), 0, "retry {retry:#x}");
+        b.pass(1);
+        assert_eq!(b.take_frames().len(), 1, "retry {retry:#x}");
+        b.packet(Packet::reply(mac, ip, OWN_IP));
+        b.take_notices();
+    }
 }
 
 /// Covers: ARP-2
