@@ -13,9 +13,7 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 here=tools/vfio-guest
 work=build/vfio-guest
 static_target=x86_64-unknown-linux-gnu
-# The model itself is optimised in both; in CI the tests have built most of dev already.
-profile=${VFIO_GUEST_PROFILE:-${CI:+dev}}
-profile=${profile:-release}
+profile=${VFIO_GUEST_PROFILE:-release} # `make demo` has built it already
 built=${profile/#dev/debug}
 command=${VFIO_GUEST_COMMAND:-'ironwarp selftest --device vfio:$BDF'}
 boot_limit=240 # s; a boot takes 4 to 20

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ctrl-C and termination: long-running commands end in order, so that the adapter is reset and captures are whole.
 use crate::Failure;
-use std::{
-    sync::{Arc, Condvar, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Condvar, Mutex};
 
 /// Says when it is time to end.
 #[derive(Clone)]
@@ -27,7 +24,7 @@ impl Stop {
     }
     /// Sleeps up to `time`; true when it is time to end.
     #[cfg(feature = "sim")]
-    pub fn sleep(&self, time: Duration) -> bool {
+    pub fn sleep(&self, time: std::time::Duration) -> bool {
         let guard = self.0 .0.lock().unwrap_or_else(|e| e.into_inner());
         *self.0 .1.wait_timeout_while(guard, time, |stop| !*stop).unwrap_or_else(|e| e.into_inner()).0
     }
