@@ -71,6 +71,8 @@ pub struct Engine {
     clients: Vec<Client>,
     pacer: Pacer,
     progress: Arc<Progress>,
+    /// A frame from outside waits at a wire.
+    knocked: bool,
 }
 
 impl Engine {
@@ -85,20 +87,21 @@ impl Engine {
     ) -> Self {
         let pacer = Pacer::new(rate, world.cycle());
         let clients = vectors.into_iter().map(|vectors| Client { jobs: VecDeque::new(), active: None, vectors }).collect();
-        Engine { world, messages, wake, clients, pacer, progress }
+        Engine { world, messages, wake, clients, pacer, progress, knocked: false }
     }
     /// Until it is told to stop; gives the world back.
     pub fn run(mut self) -> World {
         let start = Instant::now();
         while self.take_messages() {
-            let work = self.clients.iter().any(|c| c.active.is_some() || !c.jobs.is_empty()) || !self.world.quiet(QUIET);
+            let jobs = self.clients.iter().any(|c| c.active.is_some() || !c.jobs.is_empty());
+            let work = std::mem::take(&mut self.knocked) || jobs || !self.world.quiet(QUIET);
             match self.pacer.next(start.elapsed(), self.world.cycle(), work) {
                 Next::Run(cycles) => {
                     let ((), time) = timed(|| (0..cycles).for_each(|_| self.clock()));
                     self.progress.cycles.fetch_add(cycles, Ordering::Relaxed);
                     self.progress.nanoseconds.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
                 }
-                Next::Sleep(time) => self.sleep(time),
+                Next::Sleep(time) => self.sleep(time, work),
             }
         }
         self.world.rest();
@@ -129,17 +132,21 @@ impl Engine {
             client.finish(id, &mut self.world);
         }
     }
-    fn sleep(&mut self, time: Duration) {
+    /// With `work` it sleeps because it is ahead of the wall: then a frame from outside is no reason to wake.
+    fn sleep(&mut self, time: Duration, work: bool) {
         self.world.rest();
         let violations = self.world.adapters().iter().map(|a| a.monitor().total()).sum();
         self.progress.violations.store(violations, Ordering::Relaxed);
         let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
-        fds.extend(self.world.wakes().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        if !work {
+            fds.extend(self.world.wakes().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        }
         let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
         match poll(&mut fds, Some(&time)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => tracing::error!(%error, "poll"),
         }
+        self.knocked = fds[1..].iter().any(|fd| !fd.revents().is_empty());
         // not blocking: takes the count back to 0, if there is one
         let _ = rustix::io::read(&*self.wake, &mut [0_u8; 8]);
     }
