@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `host::dma_read`: three clients with random requests and back pressure against a host with random latency and errors.
+//! `host::dma_read`: four clients with random requests and back pressure against a host with random latency and errors.
 use ironwarp_models::bench::{Memory, ReadHost};
 use ironwarp_models::port::{Bit, Slice};
 use ironwarp_models::{bench, dma_read::Model, Dut};
@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
 
-const CLIENTS: usize = 3;
+const CLIENTS: usize = 4;
 
 /// Address, length, valid, ready of each client's requests.
 fn requests(m: &mut Model) -> [(&mut Slice, &mut Slice, &mut Bit, &Bit); CLIENTS] {
@@ -15,6 +15,7 @@ fn requests(m: &mut Model) -> [(&mut Slice, &mut Slice, &mut Bit, &Bit); CLIENTS
         (&mut m.req_0_data_addr, &mut m.req_0_data_len, &mut m.req_0_valid, &m.req_0_ready),
         (&mut m.req_1_data_addr, &mut m.req_1_data_len, &mut m.req_1_valid, &m.req_1_ready),
         (&mut m.req_2_data_addr, &mut m.req_2_data_len, &mut m.req_2_valid, &m.req_2_ready),
+        (&mut m.req_3_data_addr, &mut m.req_3_data_len, &mut m.req_3_valid, &m.req_3_ready),
     ]
 }
 
@@ -24,6 +25,7 @@ fn beats(m: &mut Model) -> [(&Slice, &Slice, &Slice, &Bit, &mut Bit); CLIENTS] {
         (&m.beat_0_data_data, &m.beat_0_data_last, &m.beat_0_data_error, &m.beat_0_valid, &mut m.beat_0_ready),
         (&m.beat_1_data_data, &m.beat_1_data_last, &m.beat_1_data_error, &m.beat_1_valid, &mut m.beat_1_ready),
         (&m.beat_2_data_data, &m.beat_2_data_last, &m.beat_2_data_error, &m.beat_2_valid, &mut m.beat_2_ready),
+        (&m.beat_3_data_data, &m.beat_3_data_last, &m.beat_3_data_error, &m.beat_3_valid, &mut m.beat_3_ready),
     ]
 }
 
