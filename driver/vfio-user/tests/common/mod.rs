@@ -14,7 +14,7 @@ pub const BAR0: u64 = 0x1000;
 pub const VECTORS: u32 = 40;
 /// A write here is answered with ENOSPC; a read with ENXIO.
 pub const FAILS: u64 = 0x800;
-/// A read here takes 300 ms.
+/// A read here takes 1 s.
 pub const SLOW: u64 = 0x808;
 /// A write here copies 64 octets from the DMA address written to 0x10 to the one written to 0x18, each octet inverted, and raises the
 /// vector that was written.
@@ -71,7 +71,7 @@ impl Device for Recorder {
         self.calls += 1;
         match offset {
             FAILS => return Err(Errno::NXIO),
-            SLOW => std::thread::sleep(Duration::from_millis(300)),
+            SLOW => std::thread::sleep(Duration::from_secs(1)),
             _ => {}
         }
         for (octet, at) in data.iter_mut().zip(offset..) {

@@ -26,7 +26,7 @@ impl Running {
         let directory = tempfile::tempdir().expect("temporary directory");
         let path = directory.path().join("device.sock");
         let mut server = Server::bind(&path).expect("bind");
-        server.set_message_timeout(Duration::from_millis(500));
+        server.set_message_timeout(Duration::from_secs(1));
         let stopper = server.stopper();
         let thread = std::thread::spawn(move || {
             let mut device = Recorder::default();
