@@ -14,7 +14,7 @@
 //! new IP header a clock, then the folds; `Send`: five beats made from the fields, the others from the slot.
 //!
 //! Timing: 22 clocks from the request's last beat to the first beat of the reply, then one beat a clock. Memory: two slots of 2^S
-//! beats (S = 8: 2048 octets, 2 block RAMs), output registered. `SP1` = S + 1.
+//! beats (S = 8: 2048 octets, 2 block RAMs), output registered; a slot is read only after it was written. `SP1` = S + 1.
 use super::types::RxMeta;
 use crate::stream::*;
 use rust_hdl::prelude::*;
@@ -41,7 +41,7 @@ pub struct Icmp<const S: usize, const SP1: usize> {
     pub cnt_icmp_out_echo_reps: Signal<Out, Bit>,
     pub cnt_icmp_in_rate_limited: Signal<Out, Bit>,
     pub cnt_ip4_out_pkts: Signal<Out, Bit>,
-    ram: RAM<Bits<64>, SP1>,
+    ram: BlockRam<Bits<64>, SP1>,
     // write side
     in_frame: DFF<Bit>,
     dropping: DFF<Bit>,

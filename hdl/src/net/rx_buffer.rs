@@ -11,7 +11,7 @@
 //!
 //! Timing: one beat a clock in and out; 5 clocks from the good last beat to the first beat out; one meta every 3 clocks.
 //! Memory: 2^N beats of 68 bits (N = 11: 8 block RAMs) and 2^M metas of 246 bits (up to M = 9: 7 block RAMs), outputs registered,
-//! and 8 beats of distributed RAM behind them. `NP1` = N + 1, `MP1` = M + 1.
+//! and 8 beats of distributed RAM behind them. No address is read in the clock in which it is written. `NP1` = N + 1, `MP1` = M + 1.
 use super::types::RxMeta;
 use crate::stream::*;
 use rust_hdl::prelude::*;
@@ -35,8 +35,8 @@ pub struct RxBuffer<const N: usize, const NP1: usize, const M: usize, const MP1:
     pub out: StreamSrc,
     pub cnt_eth_in_overflow: Signal<Out, Bit>,
     pub cnt_rx_meta_dropped: Signal<Out, Bit>,
-    ram: RAM<StoredBeat, N>,
-    metas: RAM<RxMeta, M>,
+    ram: BlockRam<StoredBeat, N>,
+    metas: BlockRam<RxMeta, M>,
     /// Next place to write, end of what may be read, next place to read; free-running modulo 2^NP1.
     wr: DFF<Bits<NP1>>,
     committed: DFF<Bits<NP1>>,
