@@ -250,8 +250,12 @@ impl Scenario {
         let (result, records, host_cycles) = self.record(ID_B, |s| call(&mut s.b));
         let (value, detail) = judge(result)?;
         let hardware_cycles = command_cycles(&records).ok_or("the doorbell or the event is not among the records")?;
-        self.steps.push(Step { name, detail, hardware_cycles, host_cycles, parts: Vec::new() });
+        self.done(Step { name, detail, hardware_cycles, host_cycles, parts: Vec::new() });
         Ok(value)
+    }
+    fn done(&mut self, step: Step) {
+        tracing::info!(step.name, step.detail, step.hardware_cycles, step.host_cycles);
+        self.steps.push(step);
     }
     /// A LISTEN that must be refused.
     fn refused(&mut self, name: &'static str, port: u16, expected: Refusal) -> Result<(), Failure> {
@@ -338,7 +342,7 @@ impl Scenario {
         let parts = ping_parts(&records, first).ok_or("frames or descriptors are not among the records")?;
         let detail = if first { "ARP resolved in hardware".into() } else { "from the neighbour cache".into() };
         let hardware_cycles = parts.iter().map(|part| part.1).sum();
-        self.steps.push(Step { name, detail, hardware_cycles, host_cycles, parts });
+        self.done(Step { name, detail, hardware_cycles, host_cycles, parts });
         Ok(())
     }
 

@@ -56,6 +56,10 @@ impl Value {
 
 /// EUI-64 of a MAC address, in the notation of ibv_devinfo.
 fn guid(mac: MacAddr) -> String {
+    if mac == MacAddr::default() {
+        // no driver has given the adapter an address
+        return "0000:0000:0000:0000".into();
+    }
     let [a, b, c, d, e, f] = mac.0;
     format!("{:02x}{b:02x}:{c:02x}ff:fe{d:02x}:{e:02x}{f:02x}", a ^ 2)
 }

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command as a user calls it: an adapter served by one process, driven by others.
+#![cfg(feature = "sim")]
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+fn ironwarp(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ironwarp"));
+    command.args(arguments).env_remove("RUST_LOG").env_remove("IRONWARP_DEVICE");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    ironwarp(arguments).stdin(Stdio::null()).output().expect("ironwarp starts")
+}
+
+/// Standard output of a command that must end well.
+fn good(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(output.status.success(), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// Standard error of a command that must fail.
+fn bad(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(!output.status.success(), "{arguments:?}");
+    String::from_utf8(output.stderr).expect("UTF-8")
+}
+
+/// `ironwarp sim` in a process of its own.
+struct Served {
+    child: Child,
+    directory: tempfile::TempDir,
+}
+
+impl Served {
+    fn start(arguments: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let socket = directory.path().join("a.sock");
+        let child = ironwarp(&["sim", "--socket"]).arg(&socket).args(arguments).stdout(Stdio::piped()).spawn().expect("ironwarp starts");
+        let served = Served { child, directory };
+        let start = Instant::now();
+        while !socket.exists() {
+            assert!(start.elapsed() < Duration::from_secs(60), "no socket");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        served
+    }
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+    fn device(&self) -> String {
+        format!("sim:{}", self.path("a.sock").display())
+    }
+    /// Ends it as a user does; its output.
+    fn interrupt(mut self) -> String {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("is running");
+        let start = Instant::now();
+        while self.child.try_wait().expect("is our child").is_none() {
+            assert!(start.elapsed() < Duration::from_secs(60), "does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let mut text = String::new();
+        let mut output = self.child.stdout.take().expect("piped");
+        std::io::Read::read_to_string(&mut output, &mut text).expect("UTF-8");
+        assert!(self.child.wait().expect("is our child").success(), "{text}");
+        text
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // ended already, if the test went well
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn values(text: &str) -> Vec<serde_json::Value> {
+    text.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{l}: {e}"))).collect()
+}
+
+/// Covers: CM-21, CM-32, CM-43
+#[test]
+fn a_served_adapter_passes_the_self_test_by_interrupt_and_by_looking() {
+    let served = Served::start(&[]);
+    let device = served.device();
+    let text = good(&["selftest", "--device", &device]);
+    assert!(text.lines().last().is_some_and(|l| l.starts_with("PASS: 14 steps")), "{text}");
+    let steps = values(&good(&["selftest", "--poll", "--json", "--device", &device]));
+    assert_eq!(steps.len(), 15);
+    assert!(steps[..14].iter().all(|s| s["ok"] == true), "{steps:?}");
+    assert_eq!(steps[14]["result"], "PASS");
+
+    let events = values(&good(&["listen", "0", "7000", "--once", "--json", "--address", "192.0.2.1/24", "--device", &device]));
+    assert_eq!((&events[0]["event"], &events[1]["port"]), (&"listening".into(), &7000.into()));
+    assert_eq!(events[4]["counters"]["listen_destroyed"], 2);
+    let text = bad(&["listen", "7000", "7000", "--once", "--device", &device]);
+    assert!(text.contains("port 7000 is in use (EADDRINUSE): take another"), "{text}");
+
+    let info = &values(&good(&["devinfo", "--json", "--device", &device]))[0];
+    assert_eq!((&info["transport"], &info["link_layer"]), (&"iWARP".into(), &"Ethernet".into()));
+    let text = good(&["devinfo", "--device", &device]);
+    assert!(text.contains("transport:") && text.contains("iWARP (1)"), "{text}");
+    let stats = &values(&good(&["stats", "--json", "--device", &device]))[0];
+    assert_eq!((stats.as_object().map(|s| s.len()), &stats["cmdDone"]), (Some(63), &0.into()), "a driver that detaches resets");
+    let text = good(&["stats", "--device", &device]);
+    assert!(text.contains("     ip4InPkts: 0\n"), "{text}");
+
+    let text = served.interrupt();
+    assert!(text.contains(" 0 rules of the ports broken"), "{text}");
+}
+
+#[test]
+fn mistakes_are_told_with_what_to_do() {
+    let text = bad(&["devinfo", "--device", "sim:/nonexistent/a.sock"]);
+    assert!(text.contains("start an adapter there with `ironwarp sim --socket /nonexistent/a.sock`"), "{text}");
+    let text = bad(&["devinfo", "--device", "vfio:ffff:ff:1f.7"]);
+    assert!(text.contains("no PCI device ffff:ff:1f.7; `lspci -D -d 1bad:1c0a` lists adapters"), "{text}");
+    assert!(bad(&["devinfo", "--device", "eth0"]).contains("write sim:PATH"));
+    assert!(bad(&["sim", "--socket", "a", "--socket", "b", "--socket", "c"]).contains("at most two sockets"));
+    assert!(bad(&["sim", "--socket", "a", "--socket", "b", "--tap", "t"]).contains("give --tap with one --socket only"));
+    assert!(bad(&["l2", "--device", "sim:x", "--address", "192.0.2.1"]).contains("write 192.0.2.1/24"));
+    let output = run(&["devinfo", "--json", "--device", "sim:/nonexistent/a.sock"]);
+    let error: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(error["error"].as_str().is_some_and(|e| e.contains("ironwarp sim")), "{error}");
+    assert!(Path::new("a").metadata().is_err(), "nothing was made");
+}
