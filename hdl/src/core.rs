@@ -4,8 +4,8 @@
 //! Flat ports, so that hand-written Verilog, C++ and pin constraints can reach them. The pin `reset` is the power-up and PCI reset; a
 //! reset by CONTROL keeps the DMA port's handshakes whole (`reset_seq`, `dma_read`, `dma_write`) and clears all other blocks by `clear`.
 //!
-//! DMA read clients: 0 command ring, 1 L2 tx descriptors, 2 L2 tx frames, 3 L2 rx descriptors. DMA write clients: 0 events, 1 L2 rx frames,
-//! 2 L2 rx write-backs, 3 L2 tx write-backs. MAC sources: 0 ARP, 1 ICMP, 2 L2 tx, 3 L2 tx frames that waited for their next hop.
+//! DMA read clients: 0 command ring, 1 L2 tx descriptors, 2 L2 tx frames, 3 L2 rx descriptors. DMA write clients: 0 events, 1 L2 rx,
+//! 2 L2 tx. MAC sources: 0 ARP, 1 ICMP, 2 L2 tx.
 use crate::cm::engine::Engine;
 use crate::cm::messages::*;
 use crate::cm::port_db::PortDbFull;
@@ -13,6 +13,10 @@ use crate::cm::port_types::*;
 use crate::host::{
     cmd_ring::CmdRing, counters::Counters, dma::*, dma_read::DmaRead, dma_write::DmaWrite, evt_ring::EvtRing, irq::Irq, pulses::*,
     regs::Regs, reset_seq::ResetSeq, time::Time,
+};
+use crate::net::{
+    arp::Arp, icmp::Icmp, l2_rx::L2Rx, l2_tx::L2Tx, neighbor_types::*, rx_buffer::RxBuffer, rx_parser::RxParser, rx_router::RxRouter,
+    tx_mux::TxMux, types::*,
 };
 use crate::stream::*;
 use rust_hdl::prelude::*;
@@ -77,17 +81,35 @@ pub struct Core {
     reset_seq: ResetSeq,
     irq: Irq,
     counters: Counters<48, 41, 32, 16>,
-    dma_read: DmaRead<1>,
-    dma_write: DmaWrite<1>,
+    dma_read: DmaRead<4>,
+    dma_write: DmaWrite<3>,
     cmd_ring: CmdRing<4, 5>,
     evt_ring: EvtRing,
     engine: Engine<4, 16>,
     port_db: PortDbFull,
+    rx_parser: RxParser,
+    rx_buffer: RxBuffer<11, 12, 8, 9>,
+    rx_router: RxRouter,
+    icmp: Icmp<8, 9>,
+    arp: Arp<5>,
+    l2_rx: L2Rx<10, 11>,
+    l2_tx: L2Tx<8, 11, 4>,
+    tx_mux: TxMux<3>,
+    mac: Signal<Local, Bits<48>>,
+    mtu: Signal<Local, Bits<16>>,
+    ttl: Signal<Local, Bits<8>>,
+    tries: Signal<Local, Bits<8>>,
+    l2_control: Signal<Local, Bits<32>>,
+    l2rx_log2: Signal<Local, Bits<4>>,
+    l2tx_log2: Signal<Local, Bits<4>>,
+    doorbell: Signal<Local, Bits<16>>,
+    word: Signal<Local, Bits<32>>,
+    tcp_beat: Signal<Local, Beat>,
+    tcp_unhandled: Signal<Local, Bit>,
     clear: Signal<Local, Bit>,
     enabled: Signal<Local, Bit>,
     pulses: Signal<Local, CounterPulses>,
     causes: Signal<Local, Bits<4>>,
-    zero16: Signal<Local, Bits<16>>,
     port_range: Signal<Local, Bits<32>>,
     magic: Constant<Bits<32>>,
     version: Constant<Bits<32>>,
@@ -150,11 +172,29 @@ impl Default for Core {
             evt_ring: Default::default(),
             engine: Default::default(),
             port_db: Default::default(),
+            rx_parser: Default::default(),
+            rx_buffer: Default::default(),
+            rx_router: Default::default(),
+            icmp: Default::default(),
+            arp: Default::default(),
+            l2_rx: Default::default(),
+            l2_tx: Default::default(),
+            tx_mux: Default::default(),
+            mac: Default::default(),
+            mtu: Default::default(),
+            ttl: Default::default(),
+            tries: Default::default(),
+            l2_control: Default::default(),
+            l2rx_log2: Default::default(),
+            l2tx_log2: Default::default(),
+            doorbell: Default::default(),
+            word: Default::default(),
+            tcp_beat: Default::default(),
+            tcp_unhandled: Default::default(),
             clear: Default::default(),
             enabled: Default::default(),
             pulses: Default::default(),
             causes: Default::default(),
-            zero16: Default::default(),
             port_range: Default::default(),
             magic: Constant::new(u64::from(ironwarp_abi::MAGIC).to_bits()),
             version: Constant::new(u64::from(ironwarp_abi::ABI_VERSION).to_bits()),
@@ -168,9 +208,9 @@ impl Logic for Core {
     #[hdl_gen]
     fn update(&mut self) {
         clock!(self, clock, regs, time_base, reset_seq, irq, counters, dma_read, dma_write, cmd_ring, evt_ring, engine, port_db);
+        clock!(self, clock, rx_parser, rx_buffer, rx_router, icmp, arp, l2_rx, l2_tx, tx_mux);
         self.clear.next = self.reset_seq.clear.val();
         self.enabled.next = self.reset_seq.enabled.val();
-        self.zero16.next = 0.into();
 
         // resets
         self.reset_seq.reset.next = self.reset.val();
@@ -183,7 +223,15 @@ impl Logic for Core {
         self.evt_ring.reset.next = self.clear.val();
         self.engine.reset.next = self.clear.val();
         self.port_db.reset.next = self.clear.val();
-        self.reset_seq.blocks_ready.next = self.counters.ready.val() & self.port_db.ready.val();
+        self.rx_parser.reset.next = self.clear.val();
+        self.rx_buffer.reset.next = self.clear.val();
+        self.rx_router.reset.next = self.clear.val();
+        self.icmp.reset.next = self.clear.val();
+        self.arp.reset.next = self.clear.val();
+        self.l2_rx.reset.next = self.clear.val();
+        self.l2_tx.reset.next = self.clear.val();
+        self.tx_mux.reset.next = self.clear.val();
+        self.reset_seq.blocks_ready.next = self.counters.ready.val() & self.port_db.ready.val() & self.arp.ready.val();
         self.dma_read.quiesce.next = self.reset_seq.quiesce.val();
         self.dma_write.quiesce.next = self.reset_seq.quiesce.val();
         self.dma_write.clear.next = self.clear.val();
@@ -214,8 +262,8 @@ impl Logic for Core {
         self.regs.irq_pending.next = self.irq.pending.val();
         self.regs.cmd_head.next = bit_cast::<32, 16>(self.cmd_ring.head.val());
         self.regs.evt_tail.next = bit_cast::<32, 16>(self.evt_ring.tail.val());
-        self.regs.l2rx_head.next = bit_cast::<32, 16>(self.zero16.val());
-        self.regs.l2tx_head.next = bit_cast::<32, 16>(self.zero16.val());
+        self.regs.l2rx_head.next = bit_cast::<32, 16>(self.l2_rx.head.val());
+        self.regs.l2tx_head.next = bit_cast::<32, 16>(self.l2_tx.head.val());
         self.regs.listeners_live.next = bit_cast::<32, 16>(self.port_db.listeners_live.val());
         self.time_base.timebase.next = self.regs.timebase.val();
 
@@ -230,6 +278,12 @@ impl Logic for Core {
         self.causes.next = 0.into();
         if self.evt_ring.irq.val() {
             self.causes.next = self.causes.val() | 1;
+        }
+        if self.l2_rx.irq.val() {
+            self.causes.next = self.causes.val() | 2;
+        }
+        if self.l2_tx.irq.val() {
+            self.causes.next = self.causes.val() | 4;
         }
         if self.reset_seq.finished.val() | self.dma_read.cnt_dma_read_errors.val() | self.dma_write.cnt_dma_write_errors.val() {
             self.causes.next = self.causes.val() | 8;
@@ -293,62 +347,150 @@ impl Logic for Core {
         self.port_db.last.next = self.port_range.val().get_bits::<16>(16);
         self.port_db.random.next = self.regs.random.val();
 
-        self.port_db.lookup.valid.next = false;
-        self.port_db.lookup.data.next.addr = 0.into();
-        self.port_db.lookup.data.next.port = 0.into();
-        self.port_db.answer.ready.next = true;
+        // what the net blocks read of the registers
+        self.mac.next = bit_cast::<48, 32>(self.regs.mac_lo.val()) | (bit_cast::<48, 32>(self.regs.mac_hi.val()) << 32);
+        self.word.next = self.regs.mtu.val();
+        self.mtu.next = self.word.val().get_bits::<16>(0);
+        self.word.next = self.regs.ip_ttl.val();
+        self.ttl.next = self.word.val().get_bits::<8>(0);
+        self.word.next = self.regs.arp_tries.val();
+        self.tries.next = self.word.val().get_bits::<8>(0);
+        self.word.next = self.regs.l2rx_log2.val();
+        self.l2rx_log2.next = self.word.val().get_bits::<4>(0);
+        self.word.next = self.regs.l2tx_log2.val();
+        self.l2tx_log2.next = self.word.val().get_bits::<4>(0);
+        self.l2_control.next = self.regs.l2_control.val();
+        self.word.next = self.regs.strobe_value.val();
+        self.doorbell.next = self.word.val().get_bits::<16>(0);
 
-        // the wire
-        self.tx_data.next = 0.into();
-        self.tx_keep.next = 0.into();
-        self.tx_last.next = false;
-        self.tx_valid.next = false;
+        // MAC -> parser -> buffer -> router
+        self.rx_parser.enable.next = self.enabled.val();
+        self.rx_parser.mac.next = self.mac.val();
+        self.rx_parser.mtu.next = self.mtu.val();
+        self.rx_parser.multicast.next = self.l2_control.val().get_bit(1);
+        self.rx_parser.promiscuous.next = self.l2_control.val().get_bit(2);
+        self.rx_parser.beat.next.data = self.rx_data.val();
+        self.rx_parser.beat.next.keep = self.rx_keep.val();
+        self.rx_parser.beat.next.last = self.rx_last.val();
+        self.rx_parser.beat.next.error = self.rx_error.val();
+        self.rx_parser.valid.next = self.rx_valid.val();
+        for i in 0..4 {
+            self.rx_parser.addresses[i].next = self.engine.addresses[i].val();
+            self.l2_tx.local[i].next = self.engine.addresses[i].val();
+        }
+        self.rx_buffer.beat.next = self.rx_parser.out.val();
+        self.rx_buffer.valid.next = self.rx_parser.out_valid.val();
+        self.rx_buffer.meta_in.next = self.rx_parser.meta.val();
+        ChanSrc::<RxMeta>::join(&mut self.rx_buffer.meta, &mut self.rx_router.meta_in);
+        StreamSrc::join(&mut self.rx_buffer.out, &mut self.rx_router.inp);
+        self.rx_router.share.next = self.l2_control.val().get_bit(0);
+        ChanSrc::<PortQuery>::join(&mut self.rx_router.lookup, &mut self.port_db.lookup);
+        ChanSrc::<PortAnswer>::join(&mut self.port_db.answer, &mut self.rx_router.answer);
+        StreamSrc::join(&mut self.rx_router.host, &mut self.l2_rx.inp);
+        StreamSrc::join(&mut self.rx_router.icmp, &mut self.icmp.inp);
+        // segments for the adapter's own ports end here until the TCP engine takes them
+        self.rx_router.tcp.ready.next = true;
+        self.tcp_beat.next = self.rx_router.tcp.beat.val();
+        self.tcp_unhandled.next = self.rx_router.tcp.valid.val() & self.tcp_beat.val().last;
+
+        // echo, neighbours
+        self.icmp.mac.next = self.mac.val();
+        self.icmp.ip_ttl.next = self.ttl.val();
+        self.icmp.icmp_rate.next = self.regs.icmp_rate.val();
+        self.icmp.tick_us.next = self.time_base.tick_us.val();
+        self.icmp.meta.next = self.rx_router.meta.val();
+        self.arp.own_mac.next = self.mac.val();
+        self.arp.time_us.next = self.time_base.time_us.val();
+        self.arp.arp_timeout.next = self.regs.arp_timeout.val();
+        self.arp.arp_retry.next = self.regs.arp_retry.val();
+        self.arp.arp_tries.next = self.tries.val();
+        ChanSrc::<ArpPacket>::join(&mut self.rx_parser.arp, &mut self.arp.packet);
+
+        // L2 queue
+        self.l2_rx.ring_base.next =
+            bit_cast::<64, 32>(self.regs.l2rx_base_lo.val()) | (bit_cast::<64, 32>(self.regs.l2rx_base_hi.val()) << 32);
+        self.l2_rx.ring_log2.next = self.l2rx_log2.val();
+        self.l2_rx.doorbell.next = self.doorbell.val();
+        self.l2_rx.doorbell_valid.next = self.regs.l2rx_tail.val();
+        self.l2_tx.own_mac.next = self.mac.val();
+        self.l2_tx.mtu.next = self.mtu.val();
+        self.l2_tx.ring_base.next =
+            bit_cast::<64, 32>(self.regs.l2tx_base_lo.val()) | (bit_cast::<64, 32>(self.regs.l2tx_base_hi.val()) << 32);
+        self.l2_tx.ring_log2.next = self.l2tx_log2.val();
+        self.l2_tx.doorbell.next = self.doorbell.val();
+        self.l2_tx.doorbell_valid.next = self.regs.l2tx_tail.val();
+        self.l2_tx.notice.next = self.arp.notice.val();
+        self.l2_tx.notice_valid.next = self.arp.notice_valid.val();
+        ChanSrc::<NeighborQuery>::join(&mut self.l2_tx.query, &mut self.arp.query);
+        ChanSrc::<NeighborAnswer>::join(&mut self.arp.answer, &mut self.l2_tx.answer);
+        ChanSrc::<DmaRequest>::join(&mut self.l2_tx.ring_rd_req, &mut self.dma_read.req[1]);
+        ChanSrc::<DmaBeat>::join(&mut self.dma_read.beat[1], &mut self.l2_tx.ring_rd_data);
+        ChanSrc::<DmaRequest>::join(&mut self.l2_tx.frame_rd_req, &mut self.dma_read.req[2]);
+        ChanSrc::<DmaBeat>::join(&mut self.dma_read.beat[2], &mut self.l2_tx.frame_rd_data);
+        ChanSrc::<DmaRequest>::join(&mut self.l2_rx.ring_rd_req, &mut self.dma_read.req[3]);
+        ChanSrc::<DmaBeat>::join(&mut self.dma_read.beat[3], &mut self.l2_rx.ring_rd_data);
+        ChanSrc::<DmaRequest>::join(&mut self.l2_rx.wr_req, &mut self.dma_write.req[1]);
+        ChanSrc::<DmaBeat>::join(&mut self.l2_rx.wr_data, &mut self.dma_write.beat[1]);
+        ChanSrc::<DmaRequest>::join(&mut self.l2_tx.wr_req, &mut self.dma_write.req[2]);
+        ChanSrc::<DmaBeat>::join(&mut self.l2_tx.wr_data, &mut self.dma_write.beat[2]);
+        DmaDoneSrc::join(&mut self.dma_write.done[1], &mut self.l2_rx.wr_done);
+        DmaDoneSrc::join(&mut self.dma_write.done[2], &mut self.l2_tx.wr_done);
+
+        // sources -> MAC
+        StreamSrc::join(&mut self.arp.out, &mut self.tx_mux.inp[0]);
+        StreamSrc::join(&mut self.icmp.out, &mut self.tx_mux.inp[1]);
+        StreamSrc::join(&mut self.l2_tx.out, &mut self.tx_mux.inp[2]);
+        self.tx_data.next = self.tx_mux.out.beat.val().data;
+        self.tx_keep.next = self.tx_mux.out.beat.val().keep;
+        self.tx_last.next = self.tx_mux.out.beat.val().last;
+        self.tx_valid.next = self.tx_mux.out.valid.val();
+        self.tx_mux.out.ready.next = self.tx_ready.val();
         // one wire a counter; two blocks of one counter never pulse in the same clock for one cause
-        self.pulses.next.eth_in_frames = false;
-        self.pulses.next.eth_out_frames = false;
-        self.pulses.next.eth_in_fcs_errors = false;
-        self.pulses.next.eth_in_runts = false;
-        self.pulses.next.eth_in_oversize = false;
-        self.pulses.next.eth_in_overflow = false;
-        self.pulses.next.eth_in_other_mac = false;
-        self.pulses.next.eth_in_multicast = false;
-        self.pulses.next.eth_in_other_type = false;
-        self.pulses.next.rx_vlan_errors = false;
-        self.pulses.next.arp_in_requests = false;
-        self.pulses.next.arp_in_replies = false;
-        self.pulses.next.arp_in_ignored = false;
-        self.pulses.next.arp_conflicts = false;
-        self.pulses.next.arp_out_requests = false;
-        self.pulses.next.arp_out_replies = false;
-        self.pulses.next.arp_timeouts = false;
-        self.pulses.next.arp_expired = false;
-        self.pulses.next.arp_evictions = false;
-        self.pulses.next.ip4_in_pkts = false;
-        self.pulses.next.ip4_in_hdr_errors = false;
-        self.pulses.next.ip4_in_csum_errors = false;
-        self.pulses.next.ip4_in_addr_errors = false;
-        self.pulses.next.ip4_in_src_errors = false;
-        self.pulses.next.ip4_in_options = false;
-        self.pulses.next.ip4_in_fragments = false;
-        self.pulses.next.ip4_in_other_proto = false;
-        self.pulses.next.icmp_in_echos = false;
-        self.pulses.next.icmp_out_echo_reps = false;
-        self.pulses.next.icmp_in_csum_errors = false;
-        self.pulses.next.icmp_in_broadcast = false;
-        self.pulses.next.icmp_in_rate_limited = false;
-        self.pulses.next.icmp_in_unknown = false;
-        self.pulses.next.icmp_in_to_host = false;
-        self.pulses.next.tcp_in_segs = false;
-        self.pulses.next.tcp_in_csum_errors = false;
-        self.pulses.next.tcp_in_no_port = false;
-        self.pulses.next.tcp_in_unhandled = false;
-        self.pulses.next.l2_in_frames = false;
-        self.pulses.next.l2_in_no_buffer = false;
-        self.pulses.next.l2_in_not_shared = false;
-        self.pulses.next.l2_out_frames = false;
-        self.pulses.next.l2_out_errors = false;
-        self.pulses.next.l2_out_no_neighbor = false;
-        self.pulses.next.l2_out_replaced = false;
+        self.pulses.next.eth_in_frames = self.rx_parser.cnt_eth_in_frames.val();
+        self.pulses.next.eth_out_frames = self.tx_mux.cnt_eth_out_frames.val();
+        self.pulses.next.eth_in_fcs_errors = self.rx_parser.cnt_eth_in_fcs_errors.val();
+        self.pulses.next.eth_in_runts = self.rx_parser.cnt_eth_in_runts.val();
+        self.pulses.next.eth_in_oversize = self.rx_parser.cnt_eth_in_oversize.val();
+        self.pulses.next.eth_in_overflow = self.rx_buffer.cnt_eth_in_overflow.val();
+        self.pulses.next.eth_in_other_mac = self.rx_parser.cnt_eth_in_other_mac.val();
+        self.pulses.next.eth_in_multicast = self.rx_parser.cnt_eth_in_multicast.val();
+        self.pulses.next.eth_in_other_type = self.rx_router.cnt_eth_in_other_type.val();
+        self.pulses.next.rx_vlan_errors = self.rx_router.cnt_rx_vlan_errors.val();
+        self.pulses.next.arp_in_requests = self.arp.cnt_arp_in_requests.val();
+        self.pulses.next.arp_in_replies = self.arp.cnt_arp_in_replies.val();
+        self.pulses.next.arp_in_ignored = self.rx_parser.cnt_arp_in_ignored.val() | self.arp.cnt_arp_in_ignored.val();
+        self.pulses.next.arp_conflicts = self.arp.cnt_arp_conflicts.val();
+        self.pulses.next.arp_out_requests = self.arp.cnt_arp_out_requests.val();
+        self.pulses.next.arp_out_replies = self.arp.cnt_arp_out_replies.val();
+        self.pulses.next.arp_timeouts = self.arp.cnt_arp_timeouts.val();
+        self.pulses.next.arp_expired = self.arp.cnt_arp_expired.val();
+        self.pulses.next.arp_evictions = self.arp.cnt_arp_evictions.val();
+        self.pulses.next.ip4_in_pkts = self.rx_router.cnt_ip4_in_pkts.val();
+        self.pulses.next.ip4_in_hdr_errors = self.rx_parser.cnt_ip4_in_hdr_errors.val();
+        self.pulses.next.ip4_in_csum_errors = self.rx_parser.cnt_ip4_in_csum_errors.val();
+        self.pulses.next.ip4_in_addr_errors = self.rx_parser.cnt_ip4_in_addr_errors.val();
+        self.pulses.next.ip4_in_src_errors = self.rx_parser.cnt_ip4_in_src_errors.val();
+        self.pulses.next.ip4_in_options = self.rx_router.cnt_ip4_in_options.val();
+        self.pulses.next.ip4_in_fragments = self.rx_router.cnt_ip4_in_fragments.val();
+        self.pulses.next.ip4_in_other_proto = self.rx_router.cnt_ip4_in_other_proto.val();
+        self.pulses.next.icmp_in_echos = self.rx_router.cnt_icmp_in_echos.val();
+        self.pulses.next.icmp_out_echo_reps = self.icmp.cnt_icmp_out_echo_reps.val();
+        self.pulses.next.icmp_in_csum_errors = self.rx_parser.cnt_icmp_in_csum_errors.val();
+        self.pulses.next.icmp_in_broadcast = self.rx_parser.cnt_icmp_in_broadcast.val();
+        self.pulses.next.icmp_in_rate_limited = self.icmp.cnt_icmp_in_rate_limited.val();
+        self.pulses.next.icmp_in_unknown = self.rx_parser.cnt_icmp_in_unknown.val();
+        self.pulses.next.icmp_in_to_host = self.rx_router.cnt_icmp_in_to_host.val();
+        self.pulses.next.tcp_in_segs = self.rx_router.cnt_tcp_in_segs.val();
+        self.pulses.next.tcp_in_csum_errors = self.rx_parser.cnt_tcp_in_csum_errors.val();
+        self.pulses.next.tcp_in_no_port = self.rx_router.cnt_tcp_in_no_port.val();
+        self.pulses.next.tcp_in_unhandled = self.tcp_unhandled.val();
+        self.pulses.next.l2_in_frames = self.l2_rx.cnt_l2_in_frames.val();
+        self.pulses.next.l2_in_no_buffer = self.l2_rx.cnt_l2_in_no_buffer.val();
+        self.pulses.next.l2_in_not_shared = self.rx_router.cnt_l2_in_not_shared.val();
+        self.pulses.next.l2_out_frames = self.l2_tx.cnt_l2_out_frames.val();
+        self.pulses.next.l2_out_errors = self.l2_tx.cnt_l2_out_errors.val();
+        self.pulses.next.l2_out_no_neighbor = self.l2_tx.cnt_l2_out_no_neighbor.val();
+        self.pulses.next.l2_out_replaced = self.l2_tx.cnt_l2_out_replaced.val();
         self.pulses.next.cmd_done = self.engine.cnt_cmd_done.val();
         self.pulses.next.cmd_errors = self.engine.cnt_cmd_errors.val();
         self.pulses.next.cmd_unknown = self.engine.cnt_cmd_unknown.val();
@@ -357,17 +499,20 @@ impl Logic for Core {
         self.pulses.next.dma_write_errors = self.dma_write.cnt_dma_write_errors.val();
         self.pulses.next.evt_written = self.evt_ring.cnt_evt_written.val();
         self.pulses.next.evt_ring_full = self.evt_ring.cnt_evt_ring_full.val();
-        self.pulses.next.doorbell_errors = self.cmd_ring.cnt_doorbell_errors.val() | self.evt_ring.cnt_doorbell_errors.val();
+        self.pulses.next.doorbell_errors = self.cmd_ring.cnt_doorbell_errors.val()
+            | self.evt_ring.cnt_doorbell_errors.val()
+            | self.l2_rx.cnt_doorbell_errors.val()
+            | self.l2_tx.cnt_doorbell_errors.val();
         self.pulses.next.listen_created = self.engine.cnt_listen_created.val();
         self.pulses.next.listen_destroyed = self.engine.cnt_listen_destroyed.val();
         self.pulses.next.port_in_use = self.port_db.cnt_port_in_use.val();
         self.pulses.next.port_reserved = self.port_db.cnt_port_reserved.val();
         self.pulses.next.ports_exhausted = self.port_db.cnt_ports_exhausted.val();
         self.pulses.next.listeners_exhausted = self.engine.cnt_listeners_exhausted.val();
-        self.pulses.next.rx_meta_dropped = false;
-        self.pulses.next.eth_out_underrun = false;
-        self.pulses.next.ip4_out_pkts = false;
-        self.pulses.next.spare_63 = false;
+        self.pulses.next.rx_meta_dropped = self.rx_buffer.cnt_rx_meta_dropped.val() | self.arp.cnt_rx_meta_dropped.val();
+        self.pulses.next.eth_out_underrun = self.tx_mux.cnt_eth_out_underrun.val();
+        self.pulses.next.ip4_out_pkts = self.icmp.cnt_ip4_out_pkts.val();
+        self.pulses.next.reset_timeouts = self.reset_seq.cnt_reset_timeouts.val();
         self.counters.pulses.next = self.pulses.val();
     }
 }

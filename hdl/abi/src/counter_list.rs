@@ -70,5 +70,5 @@ macro_rules! for_each_counter { ($callback:ident) => { $callback! {
     RxMetaDropped      rx_meta_dropped       "rxMetaDropped"      "Good frames dropped because an engine's queue was full";
     EthOutUnderrun     eth_out_underrun      "ethOutUnderrun"     "Frames that could not be fed to the MAC in time";
     Ip4OutPkts         ip4_out_pkts          "ip4OutPkts"         "IPv4 datagrams that the adapter made itself";
-    Spare63            spare_63              "spare63"            "Not used";
+    ResetTimeouts      reset_timeouts        "resetTimeouts"      "Resets in which a phase went on at its bound: DMA or a clearing block was late";
 } } }
