@@ -66,7 +66,6 @@ pub static CATALOG: &[Entry] = &[
     },
     both("irq", |n| elaborate(n, Box::<crate::host::irq::Irq>::default())),
     both("dma_read", |n| elaborate(n, Box::<crate::host::dma_read::DmaRead<4>>::default())),
-    both("dma_write", |n| elaborate(n, Box::<crate::host::dma_write::DmaWrite<4>>::default())),
     both("dma_write", |n| elaborate(n, Box::<crate::host::dma_write::DmaWrite<3>>::default())),
     both("cmd_ring", |n| elaborate(n, Box::<crate::host::cmd_ring::CmdRing<4, 5>>::default())),
     both("evt_ring", |n| elaborate(n, Box::<crate::host::evt_ring::EvtRing>::default())),

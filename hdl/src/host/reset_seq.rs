@@ -9,8 +9,8 @@
 //! * *Quiesce*: no DMA request is taken any more; wait until nothing is outstanding, for at most 2^16 clocks or 2^16 microseconds of adapter
 //!   time, whichever is first. If the bound is hit, go on: the arbiters throw late answers away (`cnt_reset_timeouts` pulses once the
 //!   counters count again).
-//! * *Clear*: `clear` is high for at least 16 clocks and until `blocks_ready`, for at most 2^16 clocks (`TIMEBASE` has its reset value of 1/64
-//!   us here). Both phases together stay under 100 ms of adapter time.
+//! * *Clear*: `clear` is high for 16 clocks; then wait until `blocks_ready`, because a block clears its memories once its reset has ended,
+//!   for at most 2^16 clocks in all (`TIMEBASE` has its reset value of 1/64 us here). Both phases together stay under 100 ms of adapter time.
 //! * *Ready*: READY is set; a write of ENABLE sets ENABLED, which stays until the next reset. A write of RESET starts again; anything else in
 //!   that write is ignored. Writes of CONTROL during a reset are ignored.
 //!
@@ -125,7 +125,7 @@ impl Logic for ResetSeq {
             self.timed_out.d.next = false;
         }
         self.quiesce.next = self.state.q.val() != ResetState::Ready;
-        self.clear.next = (self.state.q.val() == ResetState::Clear) | self.reset.val();
+        self.clear.next = ((self.state.q.val() == ResetState::Clear) & (self.clocks.q.val() < 16)) | self.reset.val();
         self.enabled.next = self.run.q.val();
         self.finished.next = self.done.q.val();
         self.cnt_reset_timeouts.next = self.timed_out.q.val();

@@ -83,6 +83,7 @@ pub struct L2Ring {
     size: Signal<Local, Bits<16>>,
     mask: Signal<Local, Bits<16>>,
     ahead: Signal<Local, Bits<16>>,
+    room: Signal<Local, Bits<16>>,
     outstanding: Signal<Local, Bits<16>>,
     position: Signal<Local, Bits<16>>,
     address: Signal<Local, Bits<64>>,
@@ -123,6 +124,7 @@ impl Default for L2Ring {
             size: Default::default(),
             mask: Default::default(),
             ahead: Default::default(),
+            room: Default::default(),
             outstanding: Default::default(),
             position: Default::default(),
             address: Default::default(),
@@ -145,9 +147,14 @@ impl Logic for L2Ring {
         self.completed.next = false;
 
         self.ahead.next = self.doorbell.val() - self.done.q.val();
+        // the host may see a completion, and post again, before its end is told here
+        self.room.next = self.size.val();
+        if (self.finishing.q.val() == L2FinishState::Data) | (self.finishing.q.val() == L2FinishState::Wait) {
+            self.room.next = self.size.val() + 1;
+        }
         self.cnt_doorbell_errors.next = false;
         if self.doorbell_valid.val() {
-            if (self.ahead.val() >= self.outstanding.val()) & (self.ahead.val() <= self.size.val()) {
+            if (self.ahead.val() >= self.outstanding.val()) & (self.ahead.val() <= self.room.val()) {
                 self.tail.d.next = self.doorbell.val();
             } else {
                 self.cnt_doorbell_errors.next = true;

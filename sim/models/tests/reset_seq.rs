@@ -142,8 +142,8 @@ fn clear_waits_for_dma_to_end_and_ready_for_every_block() {
         b.clock(None);
         assert!(b.m.clear.get());
         let blocks = rng.random_range(1..500);
-        for _ in 0..blocks {
-            assert!(b.m.clear.get() && b.m.quiesce.get());
+        for clock in 0..blocks {
+            assert!(b.m.clear.get() == (clock < 16) && b.m.quiesce.get(), "clear is 16 clocks long, blocks clear after it");
             assert_eq!(b.status(), status_bits::RESETTING);
             b.clock(None);
         }
@@ -164,10 +164,11 @@ fn a_host_that_never_answers_delays_a_reset_by_less_than_100_ms() {
         b.m.write_idle.set(true);
         b.m.blocks_ready.set(blocks_ready);
         b.clock(Some(control::RESET));
-        let (mut time, mut clocks) = (0u64, 0u64);
+        let (mut time, mut clocks, mut cleared) = (0u64, 0u64, false);
         while b.status() != status_bits::READY {
-            // TIMEBASE has its reset value of 1/64 us during clear
-            let step = if b.m.clear.get() { 1 << 10 } else { timebase };
+            // TIMEBASE has its reset value of 1/64 us from clear on
+            cleared |= b.m.clear.get();
+            let step = if cleared { 1 << 10 } else { timebase };
             b.m.tick_us.set((((time + step) >> 16) - (time >> 16)) as u16);
             time += step;
             clocks += 1;
