@@ -123,11 +123,11 @@ impl Bench {
     /// A driver's step: reads the entry that comes next if its phase says so.
     fn look(&mut self) -> bool {
         let event = self.entry(self.next);
-        let phase = (self.next / self.size()) % 2 == 0;
+        let phase = (self.next / self.size()) & 1 == 0;
         if event.phase != phase {
             return false;
         }
-        let want = self.expect.pop_front().or(self.offer.clone()).expect("an event that was never given");
+        let want = self.expect.pop_front().or(self.offer).expect("an event that was never given");
         let age = self.time.wrapping_sub(event.time_us);
         assert!(age < 100_000, "time {:#x} at {:#x}", event.time_us, self.time);
         assert_eq!(Event { time_us: 0, phase: false, ..event }, want, "event {}", self.seen);
@@ -184,7 +184,7 @@ impl Bench {
         if self.m.irq.get() {
             let tail = self.m.tail.get();
             let old = self.entry(tail.wrapping_sub(1)).phase;
-            assert_eq!(old, (tail.wrapping_sub(1) / self.size()) % 2 == 0, "the interrupt never overtakes the data");
+            assert_eq!(old, (tail.wrapping_sub(1) / self.size()) & 1 == 0, "the interrupt never overtakes the data");
         }
         let took = self.m.event_valid.get() && self.m.event_ready.get();
         self.host.step(request, beat, &mut self.rng);
