@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `host::dma_write`: four clients with random writes and pauses against a host with random latency and errors.
+//! `host::dma_write`: three clients with random writes and pauses against a host with random latency and errors.
 use ironwarp_models::bench::{Memory, WriteHost};
 use ironwarp_models::port::{Bit, Slice};
 use ironwarp_models::{bench, dma_write::Model, Dut};
@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
 
-const CLIENTS: usize = 4;
+const CLIENTS: usize = 3;
 
 /// Address, length, valid, ready of each client's requests.
 fn requests(m: &mut Model) -> [(&mut Slice, &mut Slice, &mut Bit, &Bit); CLIENTS] {
@@ -15,7 +15,6 @@ fn requests(m: &mut Model) -> [(&mut Slice, &mut Slice, &mut Bit, &Bit); CLIENTS
         (&mut m.req_0_data_addr, &mut m.req_0_data_len, &mut m.req_0_valid, &m.req_0_ready),
         (&mut m.req_1_data_addr, &mut m.req_1_data_len, &mut m.req_1_valid, &m.req_1_ready),
         (&mut m.req_2_data_addr, &mut m.req_2_data_len, &mut m.req_2_valid, &m.req_2_ready),
-        (&mut m.req_3_data_addr, &mut m.req_3_data_len, &mut m.req_3_valid, &m.req_3_ready),
     ]
 }
 
@@ -25,7 +24,6 @@ fn beats(m: &mut Model) -> [(&mut Slice, &mut Bit, &Bit); CLIENTS] {
         (&mut m.beat_0_data_data, &mut m.beat_0_valid, &m.beat_0_ready),
         (&mut m.beat_1_data_data, &mut m.beat_1_valid, &m.beat_1_ready),
         (&mut m.beat_2_data_data, &mut m.beat_2_valid, &m.beat_2_ready),
-        (&mut m.beat_3_data_data, &mut m.beat_3_valid, &m.beat_3_ready),
     ]
 }
 
@@ -35,7 +33,6 @@ fn ends(m: &Model) -> [(bool, bool); CLIENTS] {
         (m.done_0_valid.get(), m.done_0_error.get()),
         (m.done_1_valid.get(), m.done_1_error.get()),
         (m.done_2_valid.get(), m.done_2_error.get()),
-        (m.done_3_valid.get(), m.done_3_error.get()),
     ]
 }
 
