@@ -254,7 +254,7 @@ pub struct RxParser {
     hm: DFF<RxMatch>,
     hlen: DFF<Bits<16>>,
     // stage 3 -> 4
-    header_acc: DFF<Bits<32>>,
+    header_acc: DFF<Bits<21>>,
     payload_acc: DFF<Bits<32>>,
     pseudo: DFF<Bits<16>>,
     k: DFF<RxCompare>,
@@ -652,10 +652,10 @@ impl Logic for RxParser {
         // stage 3: add up; compare fields
         if self.v[2].q.val() {
             if self.first[1].q.val() {
-                self.header_acc.d.next = bit_cast::<32, 18>(self.header_sum.q.val());
+                self.header_acc.d.next = bit_cast::<21, 18>(self.header_sum.q.val());
                 self.payload_acc.d.next = bit_cast::<32, 18>(self.payload_sum.q.val());
             } else {
-                self.header_acc.d.next = self.header_acc.q.val() + bit_cast::<32, 18>(self.header_sum.q.val());
+                self.header_acc.d.next = self.header_acc.q.val() + bit_cast::<21, 18>(self.header_sum.q.val());
                 self.payload_acc.d.next = self.payload_acc.q.val() + bit_cast::<32, 18>(self.payload_sum.q.val());
             }
         }
@@ -701,7 +701,7 @@ impl Logic for RxParser {
 
         // stage 4: fold; decide as if the sums were right
         self.header_fold1.d.next =
-            bit_cast::<18, 16>(self.header_acc.q.val().get_bits::<16>(16)) + bit_cast::<18, 16>(self.header_acc.q.val().get_bits::<16>(0));
+            bit_cast::<18, 5>(self.header_acc.q.val().get_bits::<5>(16)) + bit_cast::<18, 16>(self.header_acc.q.val().get_bits::<16>(0));
         self.payload_fold1.d.next = bit_cast::<18, 16>(self.payload_acc.q.val().get_bits::<16>(16))
             + bit_cast::<18, 16>(self.payload_acc.q.val().get_bits::<16>(0))
             + bit_cast::<18, 16>(self.pseudo.q.val());
