@@ -42,6 +42,9 @@ ironwarp_abi::for_each_status_register!(status_input);
 impl Bench {
     fn new(seed: u64) -> Self {
         let mut b = Bench { m: Model::new(seed), strobes: vec![], counters: vec![], counter_latency: 1, counter_wait: 0 };
+        // an access in progress would outlive the reset
+        b.m.mmio_read.set(false);
+        b.m.mmio_write.set(false);
         b.m.reset.set(true);
         b.clock();
         b.m.reset.set(false);
