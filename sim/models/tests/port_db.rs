@@ -961,7 +961,7 @@ impl<D: Pins> Bench<D> {
                 7 => self.nearly_full(),
                 _ => {}
             }
-            if episode % 5 == 0 {
+            if episode.is_multiple_of(5) {
                 self.dut.set_random(self.rng.random());
             }
             episode += 1;

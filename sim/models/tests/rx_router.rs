@@ -10,10 +10,10 @@ const CLASSES: [&str; 9] = ["echo", "tcp", "icmp", "options", "fragment", "other
 
 /// What the port database says of a port, as a function of its number.
 fn listening(port: u16) -> bool {
-    port % 5 == 0
+    port.is_multiple_of(5)
 }
 fn used(port: u16) -> bool {
-    port % 7 == 0
+    port.is_multiple_of(7)
 }
 
 #[derive(Clone, Debug)]

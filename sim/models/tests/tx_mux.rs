@@ -114,12 +114,12 @@ fn frames_stay_whole_and_in_order_of_their_source() {
     let mut expect: [VecDeque<Vec<u8>>; 4] = Default::default();
     for round in 0..60 {
         let (offering, taking) = ([1.0, 0.2, 0.8][round % 3], [1.0, 0.3][round % 2]);
-        for i in 0..4 {
+        for (i, expect) in expect.iter_mut().enumerate() {
             for _ in 0..rng.random_range(0..6) {
                 let n = if rng.random() { rng.random_range(14..70) } else { rng.random_range(14..=1514) };
                 let mut frame = octets(&mut rng, n);
                 frame[0] = i as u8;
-                expect[i].push_back(frame.clone());
+                expect.push_back(frame.clone());
                 b.sources[i].frames.push_back(frame);
             }
         }
