@@ -133,13 +133,15 @@ fn every_length_is_answered() {
 fn sums_at_the_edges_of_ones_complement() {
     let mut r = rng(2);
     let mut b = Bench::new();
+    let mut idents = 0..=u64::MAX;
     // all zeros; then the sequence number goes through all values, and with it the checksum and the identification
     for seq in 0..=u16::MAX {
         for data in [&[][..], &[0xff, 0xff, 8]].into_iter().take(if seq < 300 || seq > 65_000 { 2 } else { 1 }) {
             let request = echo(OWN, 0, seq, data);
             b.send(&request, &mut r);
             b.idle(32, &mut r);
-            check(&request, &b.replies.pop().expect("answered"), 64);
+            let ident = check(&request, &b.replies.pop().expect("answered"), 64);
+            assert_eq!(Some(u64::from(ident)), idents.next().map(|i| i & 0xffff), "counts the datagrams since power-up");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! `net::rx_buffer` against a queue of whole frames, with a reader that stalls.
 mod net;
 use ironwarp_models::{rx_buffer::Model, Dut};
-use net::{beats, octets, push};
+use net::{beats, field, octets, push};
 use rand::{Rng, SeedableRng};
 use std::collections::VecDeque;
 
@@ -43,15 +43,64 @@ impl Bench {
             m.beat_last.set(u64::from(b.last));
             m.beat_error.set(u64::from(bad));
             m.meta_in_seq.set(number);
-            m.meta_in_echo.set(number & 1);
-            m.meta_in_window.set(number & 0xffff);
+            let fields = [
+                (&mut m.meta_in_echo, 1),
+                (&mut m.meta_in_tcp, 1),
+                (&mut m.meta_in_icmp, 1),
+                (&mut m.meta_in_options, 1),
+                (&mut m.meta_in_fragment, 1),
+                (&mut m.meta_in_other_proto, 1),
+                (&mut m.meta_in_vlan, 1),
+                (&mut m.meta_in_other_type, 1),
+                (&mut m.meta_in_foreign, 1),
+                (&mut m.meta_in_ip, 1),
+                (&mut m.meta_in_link_broadcast, 1),
+                (&mut m.meta_in_len, 16),
+                (&mut m.meta_in_src_ip, 32),
+                (&mut m.meta_in_dst_ip, 32),
+                (&mut m.meta_in_ip_len, 16),
+                (&mut m.meta_in_src_port, 16),
+                (&mut m.meta_in_dst_port, 16),
+                (&mut m.meta_in_ack, 32),
+                (&mut m.meta_in_tcp_flags, 8),
+                (&mut m.meta_in_data_offset, 4),
+                (&mut m.meta_in_window, 16),
+            ];
+            for (i, (port, bits)) in fields.into_iter().enumerate() {
+                port.set(field(number, i as u64, bits));
+            }
         }
         m.meta_ready.set(take_meta);
         m.out_ready.set(take);
         m.eval();
         if m.meta_valid.get() && take_meta {
             let number = m.meta_data_seq.get();
-            assert_eq!((m.meta_data_echo.get(), m.meta_data_window.get()), (number & 1, number & 0xffff));
+            let fields = [
+                (&m.meta_data_echo, 1),
+                (&m.meta_data_tcp, 1),
+                (&m.meta_data_icmp, 1),
+                (&m.meta_data_options, 1),
+                (&m.meta_data_fragment, 1),
+                (&m.meta_data_other_proto, 1),
+                (&m.meta_data_vlan, 1),
+                (&m.meta_data_other_type, 1),
+                (&m.meta_data_foreign, 1),
+                (&m.meta_data_ip, 1),
+                (&m.meta_data_link_broadcast, 1),
+                (&m.meta_data_len, 16),
+                (&m.meta_data_src_ip, 32),
+                (&m.meta_data_dst_ip, 32),
+                (&m.meta_data_ip_len, 16),
+                (&m.meta_data_src_port, 16),
+                (&m.meta_data_dst_port, 16),
+                (&m.meta_data_ack, 32),
+                (&m.meta_data_tcp_flags, 8),
+                (&m.meta_data_data_offset, 4),
+                (&m.meta_data_window, 16),
+            ];
+            for (i, (port, bits)) in fields.into_iter().enumerate() {
+                assert_eq!(port.get(), field(number, i as u64, bits), "field {i} of frame {number}");
+            }
             self.metas.push_back(number);
             self.waiting -= 1;
         }

@@ -2,7 +2,7 @@
 //! `net::rx_router`: each class of frame to its place, with a port database that takes its time.
 mod net;
 use ironwarp_models::{rx_router::Model, Dut};
-use net::{beats, octets, push};
+use net::{beats, field, octets, push};
 use rand::{Rng, SeedableRng};
 use std::collections::VecDeque;
 
@@ -74,6 +74,20 @@ fn every_frame_goes_to_its_place() {
                 m.meta_in_data_seq.set(f.number);
                 m.meta_in_data_dst_ip.set(f.number ^ 0xc000_0000);
                 m.meta_in_data_dst_port.set(u64::from(f.port));
+                let fields = [
+                    (&mut m.meta_in_data_link_broadcast, 1),
+                    (&mut m.meta_in_data_len, 16),
+                    (&mut m.meta_in_data_src_ip, 32),
+                    (&mut m.meta_in_data_ip_len, 16),
+                    (&mut m.meta_in_data_src_port, 16),
+                    (&mut m.meta_in_data_ack, 32),
+                    (&mut m.meta_in_data_tcp_flags, 8),
+                    (&mut m.meta_in_data_data_offset, 4),
+                    (&mut m.meta_in_data_window, 16),
+                ];
+                for (i, (port, bits)) in fields.into_iter().enumerate() {
+                    port.set(field(f.number, i as u64, bits));
+                }
             }
             beat_on |= !words.is_empty() && rng.random_bool(if ready == 1.0 { 1.0 } else { 0.8 });
             m.inp_valid.set(beat_on);
@@ -113,6 +127,22 @@ fn every_frame_goes_to_its_place() {
             for (i, (valid, data, keep, last)) in outs.into_iter().enumerate() {
                 if valid && take[i] {
                     push(&mut building, data, keep);
+                    let number = m.meta_seq.get();
+                    assert_eq!(m.meta_dst_ip.get(), number ^ 0xc000_0000);
+                    let fields = [
+                        (&m.meta_link_broadcast, 1),
+                        (&m.meta_len, 16),
+                        (&m.meta_src_ip, 32),
+                        (&m.meta_ip_len, 16),
+                        (&m.meta_src_port, 16),
+                        (&m.meta_ack, 32),
+                        (&m.meta_tcp_flags, 8),
+                        (&m.meta_data_offset, 4),
+                        (&m.meta_window, 16),
+                    ];
+                    for (i, (port, bits)) in fields.into_iter().enumerate() {
+                        assert_eq!(port.get(), field(number, i as u64, bits), "field {i} of frame {number}");
+                    }
                     if last {
                         got[i].push_back((m.meta_seq.get(), std::mem::take(&mut building)));
                     }

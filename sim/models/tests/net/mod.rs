@@ -333,3 +333,9 @@ pub fn any_frame(rng: &mut impl Rng, mtu: usize) -> Vec<u8> {
     }
     f
 }
+
+/// A value of `bits` bits that depends on a frame's number and on the field.
+pub fn field(number: u64, field: u64, bits: u32) -> u64 {
+    let mixed = (number << 8 | field).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> (64 - bits)
+}
