@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every block that is emitted on its own: what lint, synthesis, formal and the Verilated models go through.
-use crate::cm::port_db::{PortDbFull, PortDbSmall};
+use crate::cm::port_db::{PortDbFull, PortDbSmall, PortDbTiny};
 use crate::elaborate::{elaborate, Emitted};
 use crate::net::arp::Arp;
 use crate::stream::*;
@@ -35,13 +35,19 @@ const fn part(name: &'static str, emit: fn(&'static str) -> Emitted) -> Entry {
     Entry { name, simulate: false, synthesize: true, emit }
 }
 
+/// A size for `formal/` only.
+const fn proof(name: &'static str, emit: fn(&'static str) -> Emitted) -> Entry {
+    Entry { name, simulate: false, synthesize: false, emit }
+}
+
 /// All rows. Add a block here and it is linted, synthesised and can be used in a test as `ironwarp_models::<name>::Model`.
 pub static CATALOG: &[Entry] = &[
     both("ironwarp_core", |n| elaborate(n, Box::<crate::core::Core>::default())),
     both("arp", |n| elaborate(n, Box::<Arp<5>>::default())),
     both("engine", |n| elaborate(n, Box::<crate::cm::engine::Engine<4, 16>>::default())),
     both("port_db", |n| elaborate(n, Box::<PortDbFull>::default())),
-    both("port_db_small", |n| elaborate(n, Box::<PortDbSmall>::default())),
+    model("port_db_small", |n| elaborate(n, Box::<PortDbSmall>::default())),
+    proof("port_db_tiny", |n| elaborate(n, Box::<PortDbTiny>::default())),
     both("chan_fifo", |n| elaborate(n, Box::<ChanFifo<Beat, 4, 5>>::default())),
     both("icmp", |n| elaborate(n, Box::<crate::net::icmp::Icmp<8, 9>>::default())),
     part("frame_reader", |n| elaborate(n, Box::<FrameReader<8>>::default())),

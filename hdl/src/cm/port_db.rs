@@ -40,7 +40,9 @@ use rust_hdl::prelude::*;
 
 /// The size of the product: 65536 ports, 16 listeners, 64 use slots.
 pub type PortDbFull = PortDb<16, 10, 4, 6, 64, 16, 4, 16, 6, 64>;
-/// Small enough for proofs: 16 ports in words of 2, 2 listeners, 4 use slots.
+/// Small enough for proofs: 8 ports in words of 2, 2 listeners, 2 use slots.
+pub type PortDbTiny = PortDb<3, 2, 1, 1, 2, 2, 1, 2, 1, 2>;
+/// Small enough for random tests to come everywhere often: 16 ports in words of 2, 2 listeners, 4 use slots.
 pub type PortDbSmall = PortDb<4, 3, 2, 1, 2, 4, 1, 2, 2, 4>;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
