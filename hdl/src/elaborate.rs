@@ -2,6 +2,7 @@
 //! From a block to its Verilog, its ports and what the lint says about it.
 use crate::lint::{lint, Hit};
 use rust_hdl::prelude::*;
+use std::collections::HashSet;
 
 /// A part of a port that carries a LogicStruct: `name` is the path of fields joined by `_`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +39,41 @@ pub fn elaborate<B: Block>(name: &'static str, mut block: Box<B>) -> Emitted {
     block.accept(name, &mut defines);
     let mut ports = Ports::default();
     block.accept(name, &mut ports);
-    Emitted { name, verilog: defines.defines(), ports: ports.ports, lint: lint(name, block.as_ref()) }
+    Emitted { name, verilog: continuous_clocks(&defines.defines()), ports: ports.ports, lint: lint(name, block.as_ref()) }
+}
+
+/// Makes every wire that only passes the module's `clock` on a continuous assignment.
+///
+/// rust-hdl hands a clock to a child inside the parent's one `always @(*)`, among the data. A simulator may then see the edge of a deep
+/// flip-flop only after data of a shallow one has changed, and the deep one samples the new value: a race that hits some
+/// hierarchies and spares others. With `assign` all are one net. Panics when such a wire is driven in another way too.
+fn continuous_clocks(verilog: &str) -> String {
+    let mut out = String::with_capacity(verilog.len() + verilog.len() / 20);
+    for module in verilog.split_inclusive("endmodule") {
+        let passed: HashSet<&str> = module.lines().filter_map(|l| l.trim().strip_suffix(" = clock;")).collect();
+        let mut assigned = false;
+        for line in module.split_inclusive('\n') {
+            let statement = line.trim();
+            if let Some(name) = statement.strip_prefix("reg  ").and_then(|d| d.strip_suffix(';')).filter(|n| passed.contains(n)) {
+                out += &format!("    wire {name};\n");
+            } else if statement == "always @(*) begin" && !assigned {
+                let mut names: Vec<_> = passed.iter().collect();
+                names.sort();
+                for name in names {
+                    out += &format!("    assign {name} = clock;\n");
+                }
+                assigned = true;
+                out += line;
+            } else if !statement.ends_with(" = clock;") {
+                if let Some((target, _)) = statement.split_once(" = ") {
+                    assert!(!passed.contains(target), "`{target}` carries the clock and something else: {statement}");
+                }
+                out += line;
+            }
+        }
+        assert!(assigned || passed.is_empty(), "a clock without a block to stand before");
+    }
+    out
 }
 
 #[derive(Default)]

