@@ -98,7 +98,7 @@ pub fn run(options: &Options) -> Result {
         };
         tools::write(&path, text)?;
         for (m, _) in mutants.iter().zip(&fates).filter(|(_, f)| **f == Fate::Survived) {
-            let why = explanation(&notes, block.name, &m.wire).unwrap_or("unexplained");
+            let why = explanation(&notes, block.name, m).unwrap_or("unexplained");
             println!("mutants: {}: {} survived: {} {} {} wire {}: {why}", block.name, m.number, m.mode, m.cell, m.port, m.wire);
         }
         if killed * 100 < mutants.len() * PASS_PERCENT {
@@ -227,12 +227,14 @@ fn run_test(binary: &Path, mutant: usize, limit: Duration) -> Result<Fate> {
     Ok(fate)
 }
 
-/// The reason that `tests/mutants.tsv` gives for a survivor on `wire`; a wire that ends in `*` stands for all that begin so.
-fn explanation<'a>(notes: &'a str, block: &str, wire: &str) -> Option<&'a str> {
+/// The reason that `tests/mutants.tsv` gives for a survivor, by its wire (one that ends in `*` stands for all that begin so) or, where
+/// yosys names none, by cell and port.
+fn explanation<'a>(notes: &'a str, block: &str, mutant: &Mutant) -> Option<&'a str> {
+    let (wire, pin) = (&mutant.wire, format!("{} {}", mutant.cell, mutant.port));
     notes.lines().filter(|l| !l.starts_with('#')).find_map(|line| {
         let mut columns = line.split('\t');
         let (b, w, reason) = (columns.next()?, columns.next()?, columns.next()?);
-        let same = w.strip_suffix('*').map_or(w == wire, |start| wire.starts_with(start));
+        let same = w == pin || w.strip_suffix('*').map_or(w == wire, |start| wire.starts_with(start));
         (b == block && same).then_some(reason)
     })
 }
@@ -256,7 +258,7 @@ fn report(block: &str, options: &Options, mutants: &[Mutant], fates: &[Fate], no
     if survived > 0 {
         out += "\n## Survivors\n| mutant | mode | cell | port | wire | why |\n|---|---|---|---|---|---|\n";
         for (m, _) in mutants.iter().zip(fates).filter(|(_, f)| **f == Fate::Survived) {
-            let why = explanation(notes, block, &m.wire).unwrap_or("unexplained");
+            let why = explanation(notes, block, m).unwrap_or("unexplained");
             writeln!(out, "| {} | {} | `{}` | {} | `{}` | {why} |", m.number, m.mode, m.cell, m.port, m.wire).expect("String");
         }
     }
@@ -285,9 +287,11 @@ mod tests {
 
     #[test]
     fn notes_match_block_and_wire() {
-        let notes = "# note\narp\tspare[0]\tnot read\narp\tcnt_*\tcounted elsewhere\n";
-        assert_eq!(explanation(notes, "arp", "spare[0]"), Some("not read"));
-        assert_eq!(explanation(notes, "arp", "cnt_x[1]"), Some("counted elsewhere"));
-        assert_eq!(explanation(notes, "icmp", "spare[0]"), None);
+        let notes = "# note\narp\tspare[0]\tnot read\narp\tcnt_*\tcounted elsewhere\narp\t$eq$1 A[2]\tnever so\n";
+        let on = |wire: &str| Mutant { number: 1, mode: "inv".into(), cell: "$eq$1".into(), port: "A[3]".into(), wire: wire.into() };
+        assert_eq!(explanation(notes, "arp", &on("spare[0]")), Some("not read"));
+        assert_eq!(explanation(notes, "arp", &on("cnt_x[1]")), Some("counted elsewhere"));
+        assert_eq!(explanation(notes, "icmp", &on("spare[0]")), None);
+        assert_eq!(explanation(notes, "arp", &Mutant { port: "A[2]".into(), ..on("") }), Some("never so"));
     }
 }
