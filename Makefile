@@ -12,7 +12,7 @@ else
 RUN_TESTS := cargo test --workspace --no-fail-fast -- --test-threads $(TEST_THREADS)
 endif
 
-.PHONY: help setup demo test lint synth pnr formal mutants bench docs netlist-test waves vfio-guest clean
+.PHONY: help setup demo test lint synth pnr formal mutants bench docs netlist-test waves tap vfio-guest clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -61,6 +61,10 @@ bench: setup ## The demo's figures as JSON: cycles of LISTEN, model speed; build
 
 waves: setup ## FST of one test: make waves BLOCK=chan_fifo
 	WAVES=1 cargo test -p ironwarp-models --test $(or $(BLOCK),chan_fifo)
+
+PINGS ?= 10000
+tap: setup ## Linux's ping, ARP and curl against the adapter and the host behind it, over TAPs (root; PINGS=..)
+	PINGS=$(PINGS) bash tests/tap/run.sh
 
 vfio-guest: setup ## Driver in a QEMU guest on the kernel's vfio-pci, against the Verilated adapter
 	bash tools/vfio-guest/run.sh
