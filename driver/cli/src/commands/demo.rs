@@ -2,6 +2,7 @@
 //! `demo`: two Verilated adapters, back to back, each driven by the driver of this workspace in one thread. Every figure is measured in
 //! the model, in cycles between what passed its ports; the whole run is made twice, with a host that needs 0 and 1000 cycles for each
 //! thing that it learns.
+use super::stats;
 use crate::{output::line, Failure, Outcome};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ironwarp_abi::{reg, Command, Counter, Opcode, ENTRY_OCTETS};
@@ -332,7 +333,15 @@ impl Scenario {
             s.a.send(&frame, true)?;
             s.a.recv_wait(&mut reply, BOUND)
         });
-        result?.ok_or("no echo reply within the bound")?;
+        if result?.is_none() {
+            return Err(format!(
+                "no echo reply within {BOUND:?}; A: {:?} {:?}; B: {:?}",
+                stats::moved(&mut self.a)?,
+                self.a.l2_counts(),
+                stats::moved(&mut self.b)?
+            )
+            .into());
+        }
         check_reply(&reply, sequence)?;
         let asked = self.a.device().counter(Counter::ArpOutRequests)? - asked_before;
         let first = name.ends_with("unknown");
