@@ -44,6 +44,8 @@ const TIMEBASE: u32 = 0x418;
 const PORTS: (u16, u16) = (50_000, 50_007);
 /// Ports that B's host keeps.
 const RESERVED: (u16, u16) = (8080, 8089);
+/// Longer than the port database needs to take a new range in.
+const RANGE_SWEEP: Duration = Duration::from_micros(150);
 const A: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const B: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const PREFIX: u8 = 24;
@@ -215,6 +217,8 @@ impl Scenario {
         progress.set_length((steps.len() * TURNAROUNDS.len()) as u64);
         self.a.address_add(A, PREFIX, None)?;
         self.b.address_add(B, PREFIX, None)?;
+        // the port database takes B's range in (5 clocks for each of its 1024 words); requests would wait for that
+        self.b.wait_causes(0, RANGE_SWEEP)?;
         for (name, step) in steps {
             progress.set_message(*name);
             step(&mut self, name).map_err(|e| format!("{name}: {e}"))?;
