@@ -4,7 +4,7 @@ use crate::{output::line, stop::Stop, Failure, Outcome};
 use ironwarp_sim::{
     server::{Pace, SimServer},
     wire::{Captured, Frame, Link, SentFrame, TapDevice, Timestamps, View, Wire},
-    AdapterConfig, World,
+    AdapterConfig, LineRate, World,
 };
 use serde_json::json;
 use std::{
@@ -33,6 +33,24 @@ pub struct Args {
     /// Delay of the cable between two adapters, in cycles.
     #[arg(long, default_value_t = 0)]
     delay: u64,
+    /// Rate of the line: full (a beat in every clock) or gigabit (1 Gbit/s at a clock of 62.5 MHz).
+    #[arg(long, value_enum, default_value_t = Line::Full)]
+    line: Line,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Line {
+    Full,
+    Gigabit,
+}
+
+impl From<Line> for LineRate {
+    fn from(line: Line) -> Self {
+        match line {
+            Line::Full => LineRate::FULL,
+            Line::Gigabit => LineRate::GIGABIT_AT_62_5_MHZ,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -80,7 +98,8 @@ fn world(args: &Args) -> Result<World, Failure> {
     }
     let mut world = World::new(0);
     let names = &NAMES[..args.socket.len()];
-    let ids: Vec<_> = (args.seed..).zip(names).map(|(seed, name)| world.add(&AdapterConfig::new(name, seed))).collect();
+    let config = |(seed, name): (u64, &&str)| AdapterConfig { line: args.line.into(), ..AdapterConfig::new(name, seed) };
+    let ids: Vec<_> = (args.seed..).zip(names).map(|adapter| world.add(&config(adapter))).collect();
     let wire: Box<dyn Wire> = match &args.tap {
         Some(name) => Box::new(TapDevice::open(name, true)?),
         None if ids.len() == 2 => Box::new(Link::new(args.delay)),
