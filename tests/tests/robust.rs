@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bad hosts and bad moments on the whole core: full rings, nonsense, stale handles, DMA errors, resets in the middle of everything.
 use ironwarp_abi::{Command, Counter, Opcode};
-use ironwarp_rnic::{error::Refusal, pending::Event, Config, Error, Rnic};
+use ironwarp_rnic::{Config, Error, Event, Refusal, Rnic};
 use ironwarp_sim::{bus::lock, AdapterConfig, DmaConfig, InProcessBus, Latency, World};
 use ironwarp_tests::{assert_clean, config, counter, echo_request, seed, single, ANY};
 use rand::{rngs::StdRng, Rng, SeedableRng};
