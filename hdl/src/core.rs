@@ -11,8 +11,8 @@ use crate::cm::messages::*;
 use crate::cm::port_db::PortDbFull;
 use crate::cm::port_types::*;
 use crate::host::{
-    cmd_ring::CmdRing, counters::Counters, dma::*, dma_read::DmaRead, dma_write::DmaWrite, evt_ring::EvtRing, irq::Irq, pulses::*,
-    regs::Regs, reset_seq::ResetSeq, time::Time,
+    cmd_ring::CmdRing, counters::Counters, dma::*, dma_read::DmaRead, dma_write::DmaWrite, evt_ring::EvtRing, irq::Irq,
+    pulse_merge::PulseMerge, pulses::*, regs::Regs, reset_seq::ResetSeq, time::Time,
 };
 use crate::net::{
     arp::Arp, icmp::Icmp, l2_rx::L2Rx, l2_tx::L2Tx, neighbor_types::*, rx_buffer::RxBuffer, rx_parser::RxParser, rx_router::RxRouter,
@@ -87,6 +87,9 @@ pub struct Core {
     evt_ring: EvtRing,
     engine: Engine<4, 16>,
     port_db: PortDbFull,
+    arp_ignored: PulseMerge<2>,
+    meta_dropped: PulseMerge<2>,
+    doorbell_errors: PulseMerge<4>,
     rx_parser: RxParser,
     rx_buffer: RxBuffer<11, 12, 8, 9>,
     rx_router: RxRouter,
@@ -172,6 +175,9 @@ impl Default for Core {
             evt_ring: Default::default(),
             engine: Default::default(),
             port_db: Default::default(),
+            arp_ignored: Default::default(),
+            meta_dropped: Default::default(),
+            doorbell_errors: Default::default(),
             rx_parser: Default::default(),
             rx_buffer: Default::default(),
             rx_router: Default::default(),
@@ -208,6 +214,7 @@ impl Logic for Core {
     #[hdl_gen]
     fn update(&mut self) {
         clock!(self, clock, regs, time_base, reset_seq, irq, counters, dma_read, dma_write, cmd_ring, evt_ring, engine, port_db);
+        clock!(self, clock, arp_ignored, meta_dropped, doorbell_errors);
         clock!(self, clock, rx_parser, rx_buffer, rx_router, icmp, arp, l2_rx, l2_tx, tx_mux);
         self.clear.next = self.reset_seq.clear.val();
         self.enabled.next = self.reset_seq.enabled.val();
@@ -445,7 +452,20 @@ impl Logic for Core {
         self.tx_last.next = self.tx_mux.out.beat.val().last;
         self.tx_valid.next = self.tx_mux.out.valid.val();
         self.tx_mux.out.ready.next = self.tx_ready.val();
-        // one wire a counter; two blocks of one counter never pulse in the same clock for one cause
+        // counters that several blocks move
+        self.arp_ignored.reset.next = self.clear.val();
+        self.arp_ignored.inp[0].next = self.rx_parser.cnt_arp_in_ignored.val();
+        self.arp_ignored.inp[1].next = self.arp.cnt_arp_in_ignored.val();
+        self.meta_dropped.reset.next = self.clear.val();
+        self.meta_dropped.inp[0].next = self.rx_buffer.cnt_rx_meta_dropped.val();
+        self.meta_dropped.inp[1].next = self.arp.cnt_rx_meta_dropped.val();
+        self.doorbell_errors.reset.next = self.clear.val();
+        self.doorbell_errors.inp[0].next = self.cmd_ring.cnt_doorbell_errors.val();
+        self.doorbell_errors.inp[1].next = self.evt_ring.cnt_doorbell_errors.val();
+        self.doorbell_errors.inp[2].next = self.l2_rx.cnt_doorbell_errors.val();
+        self.doorbell_errors.inp[3].next = self.l2_tx.cnt_doorbell_errors.val();
+
+        // one wire a counter
         self.pulses.next.eth_in_frames = self.rx_parser.cnt_eth_in_frames.val();
         self.pulses.next.eth_out_frames = self.tx_mux.cnt_eth_out_frames.val();
         self.pulses.next.eth_in_fcs_errors = self.rx_parser.cnt_eth_in_fcs_errors.val();
@@ -458,7 +478,7 @@ impl Logic for Core {
         self.pulses.next.rx_vlan_errors = self.rx_router.cnt_rx_vlan_errors.val();
         self.pulses.next.arp_in_requests = self.arp.cnt_arp_in_requests.val();
         self.pulses.next.arp_in_replies = self.arp.cnt_arp_in_replies.val();
-        self.pulses.next.arp_in_ignored = self.rx_parser.cnt_arp_in_ignored.val() | self.arp.cnt_arp_in_ignored.val();
+        self.pulses.next.arp_in_ignored = self.arp_ignored.out.val();
         self.pulses.next.arp_conflicts = self.arp.cnt_arp_conflicts.val();
         self.pulses.next.arp_out_requests = self.arp.cnt_arp_out_requests.val();
         self.pulses.next.arp_out_replies = self.arp.cnt_arp_out_replies.val();
@@ -499,17 +519,14 @@ impl Logic for Core {
         self.pulses.next.dma_write_errors = self.dma_write.cnt_dma_write_errors.val();
         self.pulses.next.evt_written = self.evt_ring.cnt_evt_written.val();
         self.pulses.next.evt_ring_full = self.evt_ring.cnt_evt_ring_full.val();
-        self.pulses.next.doorbell_errors = self.cmd_ring.cnt_doorbell_errors.val()
-            | self.evt_ring.cnt_doorbell_errors.val()
-            | self.l2_rx.cnt_doorbell_errors.val()
-            | self.l2_tx.cnt_doorbell_errors.val();
+        self.pulses.next.doorbell_errors = self.doorbell_errors.out.val();
         self.pulses.next.listen_created = self.engine.cnt_listen_created.val();
         self.pulses.next.listen_destroyed = self.engine.cnt_listen_destroyed.val();
         self.pulses.next.port_in_use = self.port_db.cnt_port_in_use.val();
         self.pulses.next.port_reserved = self.port_db.cnt_port_reserved.val();
         self.pulses.next.ports_exhausted = self.port_db.cnt_ports_exhausted.val();
         self.pulses.next.listeners_exhausted = self.engine.cnt_listeners_exhausted.val();
-        self.pulses.next.rx_meta_dropped = self.rx_buffer.cnt_rx_meta_dropped.val() | self.arp.cnt_rx_meta_dropped.val();
+        self.pulses.next.rx_meta_dropped = self.meta_dropped.out.val();
         self.pulses.next.eth_out_underrun = self.tx_mux.cnt_eth_out_underrun.val();
         self.pulses.next.ip4_out_pkts = self.icmp.cnt_ip4_out_pkts.val();
         self.pulses.next.reset_timeouts = self.reset_seq.cnt_reset_timeouts.val();

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The offloaded provider: the driver of the ironwarp adapter. One code over every [`Bus`].
 //!
-//! ```no_run
-//! # fn main() -> Result<(), ironwarp_rnic::Error> {
-//! # let bus: Box<dyn ironwarp_rnic::Bus> = unimplemented!();
+//! ```
+//! # fn example(bus: impl ironwarp_rnic::Bus) -> Result<(), ironwarp_rnic::Error> {
 //! use ironwarp_rnic::{Config, Rnic};
 //! use std::net::Ipv4Addr;
 //! let mut rnic = Rnic::attach(bus, Config::default())?;

@@ -3,15 +3,14 @@
 //! speaks it, and so do the driver's socket bus (client) and the simulated adapter (server).
 //!
 //! # Client
-//! ```no_run
-//! # fn main() -> Result<(), ironwarp_vfio_user::Error> {
+//! ```
+//! # fn example(memory: std::fs::File, event: std::fs::File) -> Result<(), ironwarp_vfio_user::Error> {
 //! use ironwarp_vfio_user::{irq, region, Client, DmaFlags};
-//! use std::{fs::File, os::fd::AsFd, time::Duration};
+//! use std::{os::fd::AsFd, time::Duration};
 //! let mut device = Client::connect("/run/adapter.sock", Duration::from_secs(10))?; // the bound of every later wait, too
 //! let mut id = [0; 4];
 //! device.region_read(region::CONFIG, 0, &mut id)?;
 //! device.region_write(region::BAR0, 0x40, &1u32.to_le_bytes())?;
-//! # let (memory, event): (File, File) = todo!();
 //! device.dma_map(0x1_0000_0000, 4096, DmaFlags::READ | DmaFlags::WRITE, Some((memory.as_fd(), 0)))?;
 //! device.set_irq_eventfds(irq::MSIX, 0, &[event.as_fd()])?; // vector 0 raises `event`
 //! device.disable_irqs(irq::MSIX)?;
@@ -25,12 +24,10 @@
 //!
 //! # Server
 //! Implement [`Device`] (registers, DMA windows, interrupts, reset, disconnect) and drive it in one of two ways:
-//! ```no_run
-//! # fn device() -> Box<dyn ironwarp_vfio_user::Device> { todo!() }
-//! # fn main() -> Result<(), ironwarp_vfio_user::Error> {
+//! ```
+//! # fn example(mut device: Box<dyn ironwarp_vfio_user::Device>) -> Result<(), ironwarp_vfio_user::Error> {
 //! use ironwarp_vfio_user::{Server, Step};
 //! use std::time::Duration;
-//! let mut device = device();
 //! let mut server = Server::bind("/run/adapter.sock")?; // mode 0600; removed when dropped
 //! let stopper = server.stopper(); // Clone + Send; stopper.stop() ends run() from any thread
 //! // (1) own thread: until stopped

@@ -7,6 +7,7 @@ pub mod dma_read;
 pub mod dma_write;
 pub mod evt_ring;
 pub mod irq;
+pub mod pulse_merge;
 pub mod pulses;
 pub mod regs;
 pub mod reset_seq;
