@@ -106,5 +106,9 @@ pub fn tracked() -> Result<Vec<String>> {
     if !output.status.success() {
         return fail("git ls-files failed; the licence check needs the git work tree");
     }
-    Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+    // git lists untracked files after the others: what is made from this list must not change when a file is committed
+    let mut files: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+    files.sort_unstable();
+    files.dedup();
+    Ok(files)
 }
