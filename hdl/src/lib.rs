@@ -13,5 +13,7 @@ pub mod core;
 pub mod elaborate;
 pub mod host;
 pub mod lint;
+pub mod mpa;
 pub mod net;
 pub mod stream;
+pub mod tcp;

@@ -41,8 +41,20 @@ pub enum Refusal {
     #[error("no free port in the range that port 0 chooses from (ENOBUFS): destroy a listener, or widen the range at attach")]
     NoPorts,
     /// -ECONNRESET.
-    #[error("the adapter was reset (ECONNRESET): attach anew")]
+    #[error("the adapter or the peer was reset (ECONNRESET): after a reset of the adapter attach anew")]
     Reset,
+    /// -EPROTO.
+    #[error("the peer's MPA start-up frame is not as the RFCs have it (EPROTO): does an iWARP endpoint listen on that port?")]
+    Protocol,
+    /// -ETIMEDOUT.
+    #[error("the peer does not answer in time (ETIMEDOUT): check that it runs and that no filter is on the path")]
+    TimedOut,
+    /// -ECONNREFUSED.
+    #[error("the peer refuses the connection (ECONNREFUSED): nobody listens on that port, or the listener rejects")]
+    Refused,
+    /// -EFAULT.
+    #[error("the adapter cannot reach a buffer of the command (EFAULT): is it mapped for DMA?")]
+    Fault,
     /// -EHOSTUNREACH.
     #[error("the next hop does not answer (EHOSTUNREACH): check address, mask, gateway and cable")]
     HostUnreachable,
@@ -66,6 +78,10 @@ impl Refusal {
             Some(Status::AddressNotAvailable) => Refusal::AddressNotAvailable,
             Some(Status::NoPorts) => Refusal::NoPorts,
             Some(Status::Reset) => Refusal::Reset,
+            Some(Status::Protocol) => Refusal::Protocol,
+            Some(Status::TimedOut) => Refusal::TimedOut,
+            Some(Status::Refused) => Refusal::Refused,
+            Some(Status::Fault) => Refusal::Fault,
             Some(Status::HostUnreachable) => Refusal::HostUnreachable,
             None => Refusal::Unknown(raw),
         })
@@ -83,6 +99,10 @@ impl Refusal {
             Refusal::AddressNotAvailable => Status::AddressNotAvailable as i32,
             Refusal::NoPorts => Status::NoPorts as i32,
             Refusal::Reset => Status::Reset as i32,
+            Refusal::Protocol => Status::Protocol as i32,
+            Refusal::TimedOut => Status::TimedOut as i32,
+            Refusal::Refused => Status::Refused as i32,
+            Refusal::Fault => Status::Fault as i32,
             Refusal::HostUnreachable => Status::HostUnreachable as i32,
             Refusal::Unknown(raw) => raw,
         }

@@ -18,7 +18,21 @@
 //! | 10, 11 | | private data address |
 //! | 12 | 15:0 | private data length in octets |
 //! | 13 | 15:0, 31:16 | IRD, ORD |
-//! | 14, 15 | | 0 |
+//! | 14 | 7:0 | DSCP in bits 7:2 (CONNECT, ACCEPT, REJECT) |
+//! | 15 | 31:0 | time-out in microseconds, 0 = the register's (CONNECT) |
+//!
+//! # Connections
+//! | command | handle | fields | answer | later |
+//! |---|---|---|---|---|
+//! | CONNECT | - | addresses, ports (local 0 = choose), QPN, private data, IRD, ORD, DSCP, time-out | CMD_REPLY: status; if 0 the handle and the local port | CONNECT_REPLY, once; if its status is 0, DISCONNECT at most once and CLOSE once; FREED |
+//! | ACCEPT | from CONNECT_REQUEST | QPN, private data, IRD, ORD, DSCP | CMD_REPLY | ESTABLISHED, once; DISCONNECT, CLOSE, FREED |
+//! | REJECT | from CONNECT_REQUEST | private data, DSCP | CMD_REPLY | FREED |
+//! | DISCONNECT | of an established connection | | CMD_REPLY | CLOSE, FREED |
+//! | ABORT | any connection | | CMD_REPLY | CONNECT_REPLY (-ECONNRESET) if it is still owed, CLOSE if established, FREED |
+//!
+//! A CMD_REPLY with another status than 0 means that nothing else follows from the command; flag QUIET leaves out a CMD_REPLY with
+//! status 0. A CONNECT_REQUEST that nobody answers lives until ACCEPT, REJECT or ABORT; if the peer has gone by then, ACCEPT answers
+//! -ECONNRESET (CM-27) and FREED follows; REJECT answers 0.
 use crate::{Handle, ENTRY_DWORDS};
 
 /// What the adapter is asked to do.
@@ -57,6 +71,22 @@ impl Opcode {
         &[Opcode::Nop, Opcode::Listen, Opcode::Unlisten, Opcode::Reserve, Opcode::Unreserve, Opcode::AddressAdd, Opcode::AddressDelete];
 }
 
+/// Bits of `flags`; a bit that the opcode does not know is refused with -EINVAL.
+pub mod flag {
+    /// CONNECT: MPA revision 2 with IRD, ORD (RFC 6581); else revision 1.
+    pub const ENHANCED: u8 = 1 << 0;
+    /// CONNECT, with ENHANCED: peer-to-peer (RFC 6581 A bit).
+    pub const PEER_TO_PEER: u8 = 1 << 1;
+    /// CONNECT, with ENHANCED and without PEER_TO_PEER: if the peer resets or closes on our Request, once again in revision 1 (ENH-2).
+    pub const RETRY: u8 = 1 << 2;
+    /// CONNECT, ACCEPT: do not ask for CRC (MPA-14); it is used if the peer asks.
+    pub const NO_CRC: u8 = 1 << 3;
+    /// ACCEPT: refuse, instead of lowering, an ORD above the peer's IRD (ENH-14).
+    pub const STRICT: u8 = 1 << 4;
+    /// All commands on connections: no CMD_REPLY if the status is 0.
+    pub const QUIET: u8 = 1 << 7;
+}
+
 /// A command in plain form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[allow(missing_docs)] // the module's table says what each field is
@@ -77,6 +107,8 @@ pub struct Command {
     pub data_len: u16,
     pub ird: u16,
     pub ord: u16,
+    pub tos: u8,
+    pub timeout_us: u32,
 }
 
 impl Command {
@@ -98,8 +130,8 @@ impl Command {
             (self.data_addr >> 32) as u32,
             u32::from(self.data_len),
             pair(self.ird, self.ord),
-            0,
-            0,
+            u32::from(self.tos),
+            self.timeout_us,
         ]
     }
     /// From the ring; every bit pattern is a command (the adapter answers nonsense with a status).
@@ -121,6 +153,8 @@ impl Command {
             data_len: w[12] as u16,
             ird: w[13] as u16,
             ord: (w[13] >> 16) as u16,
+            tos: w[14] as u8,
+            timeout_us: w[15],
         }
     }
 }

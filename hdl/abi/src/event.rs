@@ -4,17 +4,17 @@
 //! | dword | bits | field |
 //! |---|---|---|
 //! | 0 | 7:0 | kind |
-//! | 0 | 15:8 | flags |
+//! | 0 | 15:8 | flags: of the peer's start-up frame in CONNECT_REQUEST, CONNECT_REPLY, ESTABLISHED |
 //! | 1 | 31:0 | status, 0 or negative errno |
 //! | 2 | 31:0 | context of the command (of the listener for CONNECT_REQUEST) |
-//! | 3 | 31:0 | detail: the port that RESERVE stumbled over, code of an ASYNC |
+//! | 3 | 31:0 | detail: the port that RESERVE stumbled over, code of an ASYNC, MPA revision of the peer (CONNECT_REQUEST, CONNECT_REPLY) |
 //! | 4, 5 | | handle |
 //! | 6 | 31:0 | local address |
 //! | 7 | 15:0, 31:16 | local port, remote port |
 //! | 8 | 31:0 | remote address |
 //! | 9 | 15:0, 31:16 | own IRD, own ORD |
 //! | 10 | 15:0, 31:16 | peer IRD, peer ORD |
-//! | 11 | 15:0 | private data length |
+//! | 11 | 15:0 | private data length; the data is at PDATA_BASE + 512 x index, until ACCEPT, REJECT or ABORT of a CONNECT_REQUEST, FREED else |
 //! | 12, 13 | | handle of the listener (CONNECT_REQUEST) |
 //! | 14 | 31:0 | adapter time in microseconds |
 //! | 15 | 0 | phase: 1 on the first pass over the ring, then toggles with each pass |

@@ -31,6 +31,25 @@ macro_rules! for_each_config_register { ($callback:ident $($before:tt)*) => { $c
     ICMP_RATE      icmp_rate      0x0094 0           "Shortest time between two echo replies in microseconds, 0 = no limit (ICMP-12)";
     IP_TTL         ip_ttl         0x0098 64          "TTL of datagrams that the adapter makes, 1..=255 (IP-9)";
     SCRATCH        scratch        0x009c 0x0000_0000 "Any value; for the driver's own tests of the register path";
+    TCP_WINDOW     tcp_window     0x00a0 32768       "Receive window that connections offer, in octets, 1..=65535";
+    TCP_RTO_INIT   tcp_rto_init   0x00a4 1_000_000   "First retransmission time-out in microseconds (RFC 6298 section 2)";
+    TCP_RTO_MIN    tcp_rto_min    0x00a8 200_000     "Lower bound of the retransmission time-out in microseconds (CH-22)";
+    TCP_RTO_MAX    tcp_rto_max    0x00ac 60_000_000  "Upper bound of the retransmission time-out in microseconds, below 2^30";
+    TCP_R1         tcp_r1         0x00b0 3           "Retransmissions of one segment after which the next hop is polled again (TCP-15, ARP-11), 1..=255";
+    TCP_R2         tcp_r2         0x00b4 100_000_000 "Time from a segment's first transmission to giving up, in microseconds, below 2^31 (TCP-15)";
+    TCP_R2_SYN     tcp_r2_syn     0x00b8 180_000_000 "The same for SYN (TCP-15)";
+    TCP_2MSL       tcp_2msl       0x00bc 240_000_000 "Length of TIME-WAIT in microseconds, below 2^31 (TCP-9)";
+    TCP_CHALLENGES tcp_challenges 0x00c0 10          "Challenge ACKs in 5 seconds, of all connections (TCP-8), 0..=255";
+    MPA_TIMEOUT    mpa_timeout    0x00c4 10_000_000  "A peer that opened a connection has this long for its whole MPA Request, in microseconds (MPA-8)";
+    CONNECT_TIMEOUT connect_timeout 0x00c8 60_000_000 "From CONNECT to CONNECT_REPLY, in microseconds, if the command names no time (CM-34)";
+    CLOSE_TIMEOUT  close_timeout  0x00cc 60_000_000  "A connection that closes in order is reset after this many microseconds";
+    ISN_KEY0       isn_key0       0x00d0 0x0000_0000 "Secret of the initial sequence numbers, bits 31:0; the driver loads 128 random bits before ENABLE (TCP-3)";
+    ISN_KEY1       isn_key1       0x00d4 0x0000_0000 "Secret of the initial sequence numbers, bits 63:32";
+    ISN_KEY2       isn_key2       0x00d8 0x0000_0000 "Secret of the initial sequence numbers, bits 95:64";
+    ISN_KEY3       isn_key3       0x00dc 0x0000_0000 "Secret of the initial sequence numbers, bits 127:96";
+    PDATA_BASE_LO  pdata_base_lo  0x00e0 0x0000_0000 "Private data area, bits 31:0; 512-octet aligned: 512 octets for each connection, by index";
+    PDATA_BASE_HI  pdata_base_hi  0x00e4 0x0000_0000 "Private data area, bits 63:32";
+    SPARE_SLOTS    spare_slots    0x00e8 4           "Connection slots that only CONNECT may take: a SYN to a listener is dropped when no more are free";
 } } }
 
 /// Calls `$callback!{ rows }` with every write-only register: each write gives the core a strobe with the value.

@@ -25,8 +25,16 @@ pub enum Status {
     AddressNotAvailable = -99,
     /// -ENOBUFS ("no ports"): the range that port 0 chooses from is exhausted.
     NoPorts = -105,
-    /// -ECONNRESET: the adapter was reset.
+    /// -ECONNRESET: the peer or the adapter was reset.
     Reset = -104,
+    /// -EPROTO: what the peer sent is not MPA as the RFCs have it.
+    Protocol = -71,
+    /// -ETIMEDOUT: no answer in time.
+    TimedOut = -110,
+    /// -ECONNREFUSED: nobody listens, or the peer rejects.
+    Refused = -111,
+    /// -EFAULT: a DMA access to a buffer that the command named failed.
+    Fault = -14,
     /// -EHOSTUNREACH: the next hop does not answer.
     HostUnreachable = -113,
 }
@@ -45,6 +53,10 @@ impl Status {
         Status::AddressNotAvailable,
         Status::NoPorts,
         Status::Reset,
+        Status::Protocol,
+        Status::TimedOut,
+        Status::Refused,
+        Status::Fault,
         Status::HostUnreachable,
     ];
     /// The status with this number, if there is one.

@@ -23,6 +23,8 @@ pub struct CommandIn {
     pub data_len: Bits<16>,
     pub ird: Bits<16>,
     pub ord: Bits<16>,
+    pub tos: Bits<8>,
+    pub timeout_us: Bits<32>,
 }
 
 /// An event on its way to the ring; fields and widths as in [`ironwarp_abi::event`], time and phase are added by the ring.

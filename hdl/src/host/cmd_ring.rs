@@ -68,6 +68,7 @@ pub struct CmdRing<const N: usize, const NP1: usize> {
     w4: Signal<Local, Bits<64>>,
     w5: Signal<Local, Bits<64>>,
     w6: Signal<Local, Bits<64>>,
+    w7: Signal<Local, Bits<64>>,
     base: Signal<Local, Bits<64>>,
     most: Constant<Bits<16>>,
     one: Constant<Bits<16>>,
@@ -121,6 +122,7 @@ impl<const N: usize, const NP1: usize> Default for CmdRing<N, NP1> {
             w4: Default::default(),
             w5: Default::default(),
             w6: Default::default(),
+            w7: Default::default(),
             base: Default::default(),
             most: Constant::new((1u64 << (N - 3)).to_bits()),
             one: Constant::new(1u64.to_bits()),
@@ -209,6 +211,7 @@ impl<const N: usize, const NP1: usize> Logic for CmdRing<N, NP1> {
         self.w4.next = self.word[4].q.val();
         self.w5.next = self.word[5].q.val();
         self.w6.next = self.word[6].q.val();
+        self.w7.next = self.word[7].q.val();
         self.command.data.next.opcode = self.w0.val().get_bits::<8>(0);
         self.command.data.next.flags = self.w0.val().get_bits::<8>(8);
         self.command.data.next.context = self.w0.val().get_bits::<32>(32);
@@ -227,6 +230,8 @@ impl<const N: usize, const NP1: usize> Logic for CmdRing<N, NP1> {
         self.command.data.next.data_len = self.w6.val().get_bits::<16>(0);
         self.command.data.next.ird = self.w6.val().get_bits::<16>(32);
         self.command.data.next.ord = self.w6.val().get_bits::<16>(48);
+        self.command.data.next.tos = self.w7.val().get_bits::<8>(0);
+        self.command.data.next.timeout_us = self.w7.val().get_bits::<32>(32);
         self.command.valid.next = self.complete.q.val();
         if self.complete.q.val() & self.command.ready.val() {
             self.complete.d.next = false;

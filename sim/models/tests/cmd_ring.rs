@@ -123,6 +123,8 @@ impl Bench {
             data_len: m.command_data_data_len.get() as u16,
             ird: m.command_data_ird.get() as u16,
             ord: m.command_data_ord.get() as u16,
+            tos: m.command_data_tos.get() as u8,
+            timeout_us: m.command_data_timeout_us.get() as u32,
         }
     }
     fn clock(&mut self) {

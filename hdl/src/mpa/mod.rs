@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! MPA: the start-up frames of a connection.
+pub mod types;
