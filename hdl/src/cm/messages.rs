@@ -50,3 +50,17 @@ pub struct EventOut {
     pub listener_index: Bits<16>,
     pub listener_generation: Bits<32>,
 }
+
+/// What `cm::engine` tells `cm::conn` about a listener: it was made, or (`live` false) it is to end. `conn` answers the latter when the listener's half-open
+/// connections are reset and no CONNECT_REQUEST of it can follow any more (CM-22); only then FREED is sent.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct ListenerUpdate {
+    pub slot: Bits<16>,
+    pub live: Bit,
+    pub generation: Bits<32>,
+    /// Context of the LISTEN command.
+    pub context: Bits<32>,
+    /// Limits of LISTEN as they came; 0 = 256 (CM-20).
+    pub backlog_half_open: Bits<16>,
+    pub backlog_accept: Bits<16>,
+}

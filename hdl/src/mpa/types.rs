@@ -17,36 +17,20 @@ pub struct StartFrame {
     pub ord_word: Bits<16>,
 }
 
-/// What `cm::conn` asks of `mpa::start_rx`.
-#[derive(Copy, Clone, Debug, PartialEq, LogicState)]
-pub enum StartRxOp {
-    /// The next octet of `index` is the first of its start-up frame: a Reply if `reply`, else a Request.
-    Expect,
-    /// Write the private data of `index` to its place in host memory. Answered by `Delivered`.
-    Deliver,
-}
-
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct StartRxRequest {
-    pub op: StartRxOp,
-    pub index: Bits<16>,
-    pub reply: Bit,
-}
-
 /// What `mpa::start_rx` tells `cm::conn`.
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 pub enum StartRxNote {
     /// The frame is complete and well-formed; `frame` describes it.
     Frame,
-    /// It can be no valid frame (MPA-3): wrong key, length over 512, S without words, or more octets than a Request announced. Told once.
+    /// It can be no valid frame (MPA-3): wrong key, length over 512, or S without the words. Told once.
     Malformed,
     /// Revision 0 or above 2; `frame.rev` tells it. Told once.
     WrongRevision,
     /// Octets came after a complete Request (MPA-10). Told once.
     Excess,
-    /// Answer to `Deliver`: the data is in host memory.
+    /// Asked to deliver: the private data of `index` is in its place in host memory.
     Delivered,
-    /// Answer to `Deliver`: the DMA write failed.
+    /// Asked to deliver: the DMA write failed.
     Failed,
 }
 

@@ -74,18 +74,25 @@ pub struct SegmentIn {
 /// What becomes of the payload of a [`SegmentIn`]; one a segment, in order, also for those without payload.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Verdict {
-    /// Give `take` octets from octet `skip` on to the receiver of `index`; else drop all.
+    /// Give `take` octets (not 0) from octet `skip` on to the receiver of `index`; else drop all.
     pub keep: Bit,
     pub index: Bits<16>,
     pub skip: Bits<16>,
     pub take: Bits<16>,
+    /// The first of these octets is the first that the peer sends in this connection.
+    pub first: Bit,
+    /// The peer has opened the connection: it must send an MPA Request; else a Reply.
+    pub passive: Bit,
 }
 
-/// Goes before the payload stream of a kept segment. From `tcp::seg_rx` to `mpa::start_rx`. The stream starts in lane 0 and has `len` octets.
+/// Goes before the payload stream of a kept segment. From `tcp::seg_rx` to `mpa::start_rx`, which answers `tcp::rx` with the number of octets that
+/// it took over, from the front: only these are acknowledged (TCP-51). The stream starts in lane 0 and has `len` octets.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct PayloadIn {
     pub index: Bits<16>,
     pub len: Bits<16>,
+    pub first: Bit,
+    pub passive: Bit,
 }
 
 /// What `tcp::rx` tells `tcp::tx`.
