@@ -43,6 +43,8 @@ fn random_command(rng: &mut ChaCha8Rng) -> Command {
         data_len: rng.random(),
         ird: rng.random(),
         ord: rng.random(),
+        tos: rng.random(),
+        timeout_us: rng.random(),
     }
 }
 
