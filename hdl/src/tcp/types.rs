@@ -162,6 +162,9 @@ pub enum CmRxOp {
     Full,
     /// Listener `listener` (in `index`) now has the half-open limit `limit`; its count of half-open connections goes on. 0 while there is none.
     Limit,
+    /// Instead of `Free`, after `Freed` of `tcp::tx`: `index`, which was opened by `Open`, opens its tuple anew from the SYN on (ENH-2). Not answered;
+    /// `Synced`, `Reset` and so on follow as after `Opened`.
+    Reopen,
 }
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
