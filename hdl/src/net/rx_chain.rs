@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receive path as the core wires it, for tests of the whole: parser, buffer, router, ICMP echo and transmit multiplexer.
 //!
-//! Interface: the MAC's beats in (`beat`, `valid`) and out (`out`); `arp`, `host`, `tcp` with `meta`, `lookup`/`answer` and `no_port` as in the
-//! blocks; `tx` is another source of frames. Timing and memory are those of the blocks; an echo reply starts about 40 clocks after the
+//! Interface: the MAC's beats in (`beat`, `valid`) and out (`out`); `arp`, `host`, `tcp` with `meta`, `listening` and `listener`, and
+//! `lookup`/`answer` as in the blocks; `tx` is another source of frames. Timing and memory are those of the blocks; an echo reply starts about 40 clocks after the
 //! last beat of its request.
 use super::icmp::Icmp;
 use super::neighbor_types::ArpPacket;
@@ -37,8 +37,8 @@ pub struct RxChain {
     pub meta: Signal<Out, RxMeta>,
     pub host: StreamSrc,
     pub tcp: StreamSrc,
-    pub no_port: Signal<Out, Bit>,
-    pub no_port_meta: Signal<Out, RxMeta>,
+    pub listening: Signal<Out, Bit>,
+    pub listener: Signal<Out, Bits<16>>,
     pub tx: StreamSink,
     pub out: StreamSrc,
     pub cnt_eth_in_frames: Signal<Out, Bit>,
@@ -112,8 +112,8 @@ impl Logic for RxChain {
         self.meta.next = self.router.meta.val();
         StreamSrc::link(&mut self.host, &mut self.router.host);
         StreamSrc::link(&mut self.tcp, &mut self.router.tcp);
-        self.no_port.next = self.router.no_port.val();
-        self.no_port_meta.next = self.router.no_port_meta.val();
+        self.listening.next = self.router.listening.val();
+        self.listener.next = self.router.listener.val();
         self.echo.mac.next = self.mac.val();
         self.echo.ip_ttl.next = self.ip_ttl.val();
         self.echo.icmp_rate.next = self.icmp_rate.val();

@@ -2,12 +2,13 @@
 //! Receive router: who gets the next frame of the receive buffer.
 //!
 //! Interface: `meta_in` and `inp` from the buffer; `lookup`/`answer` to the port database; `host`, `icmp` and `tcp` out. `meta` describes the
-//! frame from its first `valid` on the chosen output until its last beat was taken. All three promise to take at the pace of the
-//! wire (they drop themselves what they have no room for): a frame waits for the one before it.
+//! frame from its first `valid` on the chosen output until its last beat was taken; so do, for a frame on `tcp`, `listening` and `listener`: the
+//! listener that the port database named, if any. `host` and `icmp` promise to take at the pace of the wire (they drop themselves what they
+//! have no room for); `tcp` may wait for the engine behind it. A frame waits for the one before it.
 //!
-//! Rules: echo requests go to `icmp`. TCP segments whose port has a listener on their address, or any user, go to `tcp`; the others and all other
-//! frames go to the host if `share`, else they are dropped: segments move tcpInNoPort, and `no_port` says so for one clock while
-//! `no_port_meta` describes the segment (this is where the answer with RST, TCP-28, will start), other frames move l2InNotShared. The classes
+//! Rules: echo requests go to `icmp`. TCP segments whose port has a listener on their address, or any user, go to `tcp`. Segments for a port that
+//! nobody holds go to the host if `share`; else they are the adapter's to answer with RST (TCP-28): they go to `tcp` without a listener, and
+//! tcpInNoPort moves. All other frames go to the host if `share`, else they are dropped and l2InNotShared moves. The classes
 //! (ip4InPkts, tcpInSegs, icmpInEchos, ...) are counted here, so that frames which found no room in the buffer are not in them.
 //!
 //! States: `Empty`, `Decide`, `Ask`, `Wait` and `Ready` of the frame to come; meanwhile the frame before it passes (`busy`, `to_*`).
@@ -49,8 +50,8 @@ pub struct RxRouter {
     pub host: StreamSrc,
     pub icmp: StreamSrc,
     pub tcp: StreamSrc,
-    pub no_port: Signal<Out, Bit>,
-    pub no_port_meta: Signal<Out, RxMeta>,
+    pub listening: Signal<Out, Bit>,
+    pub listener: Signal<Out, Bits<16>>,
     pub cnt_ip4_in_pkts: Signal<Out, Bit>,
     pub cnt_ip4_in_options: Signal<Out, Bit>,
     pub cnt_ip4_in_fragments: Signal<Out, Bit>,
@@ -66,10 +67,12 @@ pub struct RxRouter {
     /// The frame to come.
     next_meta: DFF<RxMeta>,
     next_to: DFF<RouteTo>,
+    next_answer: DFF<PortAnswer>,
     /// The frame that passes.
     busy: DFF<Bit>,
     now_meta: DFF<RxMeta>,
     now_to: DFF<RouteTo>,
+    now_answer: DFF<PortAnswer>,
     decide: Signal<Local, Bit>,
     ready: Signal<Local, Bit>,
     ends: Signal<Local, Bit>,
@@ -78,19 +81,20 @@ pub struct RxRouter {
 impl Logic for RxRouter {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, next_meta, next_to, busy, now_meta, now_to);
+        dff_setup!(self, clock, state, next_meta, next_to, next_answer, busy, now_meta, now_to, now_answer);
         self.meta_in.ready.next = false;
         self.lookup.valid.next = false;
         self.lookup.data.next.addr = self.next_meta.q.val().dst_ip;
         self.lookup.data.next.port = self.next_meta.q.val().dst_port;
         self.answer.ready.next = false;
         self.decide.next = false;
-        self.no_port.next = false;
-        self.no_port_meta.next = self.next_meta.q.val();
+        self.cnt_tcp_in_no_port.next = false;
         self.cnt_l2_in_not_shared.next = false;
 
         // the frame that passes
         self.meta.next = self.now_meta.q.val();
+        self.listening.next = self.now_answer.q.val().listening;
+        self.listener.next = self.now_answer.q.val().listener;
         self.host.beat.next = self.inp.beat.val();
         self.icmp.beat.next = self.inp.beat.val();
         self.tcp.beat.next = self.inp.beat.val();
@@ -147,11 +151,12 @@ impl Logic for RxRouter {
                 self.answer.ready.next = true;
                 if self.answer.valid.val() {
                     self.state.d.next = RouteState::Ready;
-                    if self.answer.data.val().listening | self.answer.data.val().used {
-                        self.next_to.d.next.tcp = true;
-                    } else {
+                    self.next_answer.d.next = self.answer.data.val();
+                    self.next_to.d.next.tcp = true;
+                    if !self.answer.data.val().listening & !self.answer.data.val().used {
+                        self.next_to.d.next.tcp = !self.share.val();
                         self.next_to.d.next.host = self.share.val();
-                        self.no_port.next = !self.share.val();
+                        self.cnt_tcp_in_no_port.next = !self.share.val();
                     }
                 }
             }
@@ -159,6 +164,7 @@ impl Logic for RxRouter {
                 if !self.busy.q.val() | self.ends.val() {
                     self.now_meta.d.next = self.next_meta.q.val();
                     self.now_to.d.next = self.next_to.q.val();
+                    self.now_answer.d.next = self.next_answer.q.val();
                     self.busy.d.next = true;
                     self.state.d.next = RouteState::Empty;
                 }
@@ -176,7 +182,6 @@ impl Logic for RxRouter {
         self.cnt_icmp_in_echos.next = self.decide.val() & self.next_meta.q.val().echo;
         self.cnt_icmp_in_to_host.next = self.decide.val() & self.next_meta.q.val().icmp;
         self.cnt_tcp_in_segs.next = self.decide.val() & self.next_meta.q.val().tcp;
-        self.cnt_tcp_in_no_port.next = self.no_port.val();
         if self.reset.val() {
             self.state.d.next = RouteState::Empty;
             self.busy.d.next = false;

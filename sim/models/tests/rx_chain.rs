@@ -33,6 +33,18 @@ fn held(port: u16) -> bool {
     matches!(port % 3, 0)
 }
 
+/// Ports of them that have a listener, and which.
+fn listening(port: u16) -> bool {
+    matches!(port % 6, 0)
+}
+fn listener(port: u16) -> u64 {
+    if listening(port) {
+        u64::from(port) / 6
+    } else {
+        0
+    }
+}
+
 impl Bench {
     fn new(setup: Setup, share: bool, seed: u64) -> Self {
         let mut m = Model::new(seed);
@@ -95,7 +107,8 @@ impl Bench {
         let answer = self.lookups.front().filter(|(_, at)| *at <= self.now).map(|(p, _)| *p);
         m.answer_valid.set(answer.is_some());
         m.answer_data_used.set(u64::from(answer.is_some_and(held)));
-        m.answer_data_listening.set(0);
+        m.answer_data_listening.set(u64::from(answer.is_some_and(listening)));
+        m.answer_data_listener.set(answer.map_or(0, listener));
         m.answer_data_reserved.set(0);
         m.eval();
         if answer.is_some() && m.answer_ready.get() {
@@ -110,6 +123,10 @@ impl Bench {
             (m.tcp_valid.get(), m.tcp_beat_data.get(), m.tcp_beat_keep.get(), m.tcp_beat_last.bit()),
             (m.out_valid.get() && mac, m.out_beat_data.get(), m.out_beat_keep.get(), m.out_beat_last.bit()),
         ];
+        if m.tcp_valid.get() {
+            let port = m.meta_dst_port.get() as u16;
+            assert_eq!((m.listening.get(), u64::from(m.listener.get())), (listening(port), listener(port)), "port {port}");
+        }
         let lists = [&mut self.host, &mut self.tcp, &mut self.out];
         for (((valid, data, keep, last), list), building) in ends.into_iter().zip(lists).zip(&mut self.building) {
             if valid {
@@ -245,7 +262,7 @@ fn nothing_but_echo_replies_is_ever_sent() {
     }
 }
 
-/// Covers: PDB-4, TCP-1, IP-13
+/// Covers: PDB-4, TCP-28, TCP-1, IP-13
 #[test]
 fn segments_go_where_their_port_says() {
     for share in [true, false] {
@@ -255,7 +272,7 @@ fn segments_go_where_their_port_says() {
             b.send(&f, false);
             b.idle(40);
             let (host, engine) = (b.host.pop(), b.tcp.pop());
-            assert_eq!(engine.as_ref() == Some(&f), held(port), "port {port}");
+            assert_eq!(engine.as_ref() == Some(&f), !share || held(port), "port {port}");
             assert_eq!(host.as_ref() == Some(&f), share && !held(port), "port {port}");
         }
         assert_eq!(b.count("tcp_in_segs"), 599);
@@ -320,7 +337,10 @@ fn random_traffic_against_the_plain_model() {
                 "echo" => echoes.push(f),
                 "tcp" if held(u16::from_be_bytes([f[36], f[37]])) => engine.push(f),
                 _ if share => host.push(f),
-                "tcp" => add("tcp_in_no_port"),
+                "tcp" => {
+                    add("tcp_in_no_port");
+                    engine.push(f);
+                }
                 _ => add("l2_in_not_shared"),
             }
             // the replies must keep pace, or some would be missing: that is another test's subject
