@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every frame format once: Ethernet II, ARP, IPv4, ICMP and the TCP header.
+//! Every frame format once: Ethernet II, ARP, IPv4, ICMP, the TCP header with its options, and the start-up frames of MPA.
 //!
 //! Each module has a *view* (borrowed octets whose length was checked once, with a getter a field) and a *plain struct* with
 //! [`parse`](ethernet::Header::parse) and `emit` that undo each other. Nothing is allocated; nothing panics on octets from the wire.
@@ -13,6 +13,7 @@ pub mod ethernet;
 pub mod icmp;
 pub mod ipv4;
 mod mac;
+pub mod mpa;
 mod octets;
 pub mod tcp;
 

@@ -26,6 +26,76 @@ pub mod flag {
     pub const CWR: u8 = 1 << 7;
 }
 
+/// Kinds of options; all others have a length octet.
+pub mod option {
+    #![allow(missing_docs)] // names of RFC 9293
+    pub const END: u8 = 0;
+    pub const NO_OPERATION: u8 = 1;
+    pub const MSS: u8 = 2;
+    /// Octets of the MSS option.
+    pub const MSS_OCTETS: usize = 4;
+}
+
+/// The MSS option with this value.
+pub const fn mss_option(value: u16) -> [u8; option::MSS_OCTETS] {
+    let [high, low] = value.to_be_bytes();
+    [option::MSS, option::MSS_OCTETS as u8, high, low]
+}
+
+/// One option with a length: its kind and the octets behind the length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TcpOption<'a> {
+    /// Kind.
+    pub kind: u8,
+    /// What follows kind and length.
+    pub data: &'a [u8],
+}
+
+/// Walks options with their pad (TCP-2). Ends at the end-of-options octet, or after the error `Malformed`: a length that is 0, 1, not there,
+/// or beyond the header.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a>(&'a [u8]);
+
+impl<'a> Options<'a> {
+    /// The octets between the fixed header and the text.
+    pub const fn new(octets: &'a [u8]) -> Self {
+        Options(octets)
+    }
+    /// Value of the last MSS option of 4 octets; kind 2 with another length is none. An error if the options cannot be walked.
+    pub fn mss(self) -> Result<Option<u16>, Error> {
+        let mut mss = None;
+        for option in self {
+            if let TcpOption { kind: option::MSS, data: &[high, low] } = option? {
+                mss = Some(u16::from_be_bytes([high, low]));
+            }
+        }
+        Ok(mss)
+    }
+}
+
+impl<'a> Iterator for Options<'a> {
+    type Item = Result<TcpOption<'a>, Error>;
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let (&kind, rest) = self.0.split_first()?;
+            self.0 = match kind {
+                option::END => &[],
+                option::NO_OPERATION => rest,
+                _ => {
+                    let whole = self.0;
+                    self.0 = &[];
+                    let len = rest.first().map_or(0, |len| usize::from(*len));
+                    if len < 2 || len > whole.len() {
+                        return Some(Err(Error::Malformed));
+                    }
+                    self.0 = &whole[len..];
+                    return Some(Ok(TcpOption { kind, data: &whole[2..len] }));
+                }
+            };
+        }
+    }
+}
+
 /// Borrowed segment: header, options and text.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a>(&'a [u8]);
