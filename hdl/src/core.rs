@@ -80,7 +80,7 @@ pub struct Core {
     time_base: Time,
     reset_seq: ResetSeq,
     irq: Irq,
-    counters: Counters<48, 41, 32, 16>,
+    counters: Counters<48, 40, 32, 16>,
     dma_read: DmaRead<4>,
     dma_write: DmaWrite<3>,
     cmd_ring: CmdRing<4, 5>,
@@ -530,6 +530,36 @@ impl Logic for Core {
         self.pulses.next.eth_out_underrun = self.tx_mux.cnt_eth_out_underrun.val();
         self.pulses.next.ip4_out_pkts = self.icmp.cnt_ip4_out_pkts.val();
         self.pulses.next.reset_timeouts = self.reset_seq.cnt_reset_timeouts.val();
+        self.pulses.next.tcp_active_opens = false;
+        self.pulses.next.tcp_passive_opens = false;
+        self.pulses.next.tcp_attempt_fails = false;
+        self.pulses.next.tcp_estab_resets = false;
+        self.pulses.next.tcp_out_segs = false;
+        self.pulses.next.tcp_retrans_segs = false;
+        self.pulses.next.tcp_in_errs = false;
+        self.pulses.next.tcp_out_rsts = false;
+        self.pulses.next.tcp_syn_dropped = false;
+        self.pulses.next.tcp_challenge_acks = false;
+        self.pulses.next.tcp_in_unacceptable = false;
+        self.pulses.next.tcp_in_ooo = false;
+        self.pulses.next.tcp_ooo_dropped = false;
+        self.pulses.next.tcp_full_dropped = false;
+        self.pulses.next.tcp_timeouts = false;
+        self.pulses.next.tcp_give_ups = false;
+        self.pulses.next.tcp_wait_overflow = false;
+        self.pulses.next.tcp_wait_reused = false;
+        self.pulses.next.tcp_no_neighbor = false;
+        self.pulses.next.mpa_in_requests = false;
+        self.pulses.next.mpa_in_replies = false;
+        self.pulses.next.mpa_malformed = false;
+        self.pulses.next.mpa_timeouts = false;
+        self.pulses.next.mpa_rejects_in = false;
+        self.pulses.next.mpa_rejects_out = false;
+        self.pulses.next.mpa_non_peer_rejects = false;
+        self.pulses.next.mpa_retries = false;
+        self.pulses.next.conn_created = false;
+        self.pulses.next.conn_freed = false;
+        self.pulses.next.conn_established = false;
         self.counters.pulses.next = self.pulses.val();
     }
 }

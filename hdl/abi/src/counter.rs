@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters: 64 of 48 bits, in block RAM, read at [`crate::reg::COUNTERS`]. They wrap; a reset clears them.
+//! Counters of 48 bits, in block RAM, read at [`crate::reg::COUNTERS`]. They wrap; a reset clears them.
 
 macro_rules! counter_enum { ($($variant:ident $field:ident $name:literal $doc:literal;)*) => {
     /// One counter; its number is `as usize`.

@@ -2,7 +2,7 @@
 //! The rows of the counter table: `Variant field_name "nameShownByTools" "meaning";`. The position is the counter's number.
 
 /// Number of counters (rows of [`for_each_counter!`]).
-pub const COUNTERS: usize = 64;
+pub const COUNTERS: usize = 94;
 
 /// Calls `$callback!{ rows }` with every counter, in the order of their numbers.
 #[macro_export]
@@ -71,4 +71,34 @@ macro_rules! for_each_counter { ($callback:ident) => { $callback! {
     EthOutUnderrun     eth_out_underrun      "ethOutUnderrun"     "Frames that could not be fed to the MAC in time";
     Ip4OutPkts         ip4_out_pkts          "ip4OutPkts"         "IPv4 datagrams that the adapter made itself";
     ResetTimeouts      reset_timeouts        "resetTimeouts"      "Resets in which a phase went on at its bound: DMA or a clearing block was late";
+    TcpActiveOpens     tcp_active_opens      "tcpActiveOpens"     "Connections that the adapter opened: SYN sent";
+    TcpPassiveOpens    tcp_passive_opens     "tcpPassiveOpens"    "Connections that a SYN to a listener opened";
+    TcpAttemptFails    tcp_attempt_fails     "tcpAttemptFails"    "Opens that failed before the handshake was complete";
+    TcpEstabResets     tcp_estab_resets      "tcpEstabResets"     "Open connections that ended by RST, sent or received";
+    TcpOutSegs         tcp_out_segs          "tcpOutSegs"         "TCP segments sent, retransmitted ones too";
+    TcpRetransSegs     tcp_retrans_segs      "tcpRetransSegs"     "TCP segments sent again";
+    TcpInErrs          tcp_in_errs           "tcpInErrs"          "Segments whose options cannot be walked (TCP-2)";
+    TcpOutRsts         tcp_out_rsts          "tcpOutRsts"         "Segments sent with RST";
+    TcpSynDropped      tcp_syn_dropped       "tcpSynDropped"      "SYNs dropped: half-open limit of the listener, or no free connection (TCP-30)";
+    TcpChallengeAcks   tcp_challenge_acks    "tcpChallengeAcks"   "Challenge ACKs sent (RFC 5961)";
+    TcpInUnacceptable  tcp_in_unacceptable   "tcpInUnacceptable"  "Segments outside the window, answered by an ACK (TCP-7)";
+    TcpInOoo           tcp_in_ooo            "tcpInOoo"           "Segments out of order, held until the hole is filled";
+    TcpOooDropped      tcp_ooo_dropped       "tcpOooDropped"      "Segments out of order, dropped for lack of room";
+    TcpFullDropped     tcp_full_dropped      "tcpFullDropped"     "Segments with payload in full operation, dropped: there is no data path yet";
+    TcpTimeouts        tcp_timeouts          "tcpTimeouts"        "Retransmission timers that ran out";
+    TcpGiveUps         tcp_give_ups          "tcpGiveUps"         "Connections given up after too many retransmissions (TCP-15)";
+    TcpWaitOverflow    tcp_wait_overflow     "tcpWaitOverflow"    "TIME-WAIT entries that ended early to make room for another";
+    TcpWaitReused      tcp_wait_reused       "tcpWaitReused"      "TIME-WAIT entries that a new SYN ended";
+    TcpNoNeighbor      tcp_no_neighbor       "tcpNoNeighbor"      "Segments not sent: no route, or the next hop is not known";
+    MpaInRequests      mpa_in_requests       "mpaInRequests"      "MPA Requests received, well-formed";
+    MpaInReplies       mpa_in_replies        "mpaInReplies"       "MPA Replies received, well-formed";
+    MpaMalformed       mpa_malformed         "mpaMalformed"       "Start-up frames that can be no valid frame (MPA-3)";
+    MpaTimeouts        mpa_timeouts          "mpaTimeouts"        "Start-ups that did not end in time";
+    MpaRejectsIn       mpa_rejects_in        "mpaRejectsIn"       "MPA Replies received with the reject bit";
+    MpaRejectsOut      mpa_rejects_out       "mpaRejectsOut"      "MPA Replies sent with the reject bit";
+    MpaNonPeerRejects  mpa_non_peer_rejects  "mpaNonPeerRejects"  "Start-ups refused: the peer asked for or lacks the peer-to-peer form";
+    MpaRetries         mpa_retries           "mpaRetries"         "Connections tried again in revision 1 (ENH-2)";
+    ConnCreated        conn_created          "connCreated"        "Connections made, active and passive";
+    ConnFreed          conn_freed            "connFreed"          "Connections freed";
+    ConnEstablished    conn_established      "connEstablished"    "Connections whose start-up succeeded";
 } } }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! 64 counters in RAM, of W = LOW + HIGH bits: 48 = 32 + 16 in the adapter (tests take narrow halves to see the carry); UPPER = W - 7.
+//! 128 counters in RAM, of W = LOW + HIGH bits: 48 = 32 + 16 in the adapter (tests take narrow halves to see the carry); UPPER = W - 8. The
+//! table of the ABI has fewer; what it lacks stays 0.
 //!
 //! Interface: `pulses` adds 1 to each counter whose bit is high, in every clock. `read_*` reads one half of a counter: `read` stays high
 //! with its index until `read_done`, `read_data` is valid with it. Reading the low half freezes the high half: if the next read is the
 //! high half of the same counter it gets what belonged to that low half, any other read of a high half gets its present value.
 //!
-//! How: the low 7 bits of each counter are flip-flops that count the pulses; RAM holds the whole value as it was seen last. A sweep visits
+//! How: the low 8 bits of each counter are flip-flops that count the pulses; RAM holds the whole value as it was seen last. A sweep visits
 //! one counter a clock: if its low bits are below the ones seen last, they have wrapped, and the upper bits in RAM grow by 1. A counter is
-//! visited every 64 clocks and so grows by at most 64 between two visits: it never wraps unseen, and nothing is lost at a pulse a clock.
-//! The RAM has one read port, which belongs to the sweep; a host read waits until the sweep comes by (at most 64 + 5 clocks).
+//! visited every 128 clocks and so grows by at most 128 between two visits: it never wraps unseen, and nothing is lost at a pulse a clock.
+//! The RAM has one read port, which belongs to the sweep; a host read waits until the sweep comes by (at most 128 + 5 clocks).
 //!
-//! `reset` clears everything: `ready` is low from its second clock until 64 words are cleared (66 clocks), however short the reset was, and
+//! `reset` clears everything: `ready` is low from its second clock until 128 words are cleared (130 clocks), however short the reset was, and
 //! pulses do not count while it is low; reads are dropped while `reset` is high and wait while `ready` is low.
 //!
-//! Timing: a pulse is in the value that a read started later gives. Memory: 64 x 48 bits of RAM, 64 x 7 flip-flops.
+//! Timing: a pulse is in the value that a read started later gives. Memory: 128 x 48 bits of RAM, 8 flip-flops a counter.
 use crate::host::pulses::CounterPulses;
 use rust_hdl::prelude::*;
 
@@ -24,21 +25,21 @@ pub struct Counters<const W: usize, const UPPER: usize, const LOW: usize, const 
     pub ready: Signal<Out, Bit>,
     pub pulses: Signal<In, CounterPulses>,
     pub read: Signal<In, Bit>,
-    pub read_index: Signal<In, Bits<6>>,
+    pub read_index: Signal<In, Bits<7>>,
     pub read_high: Signal<In, Bit>,
     pub read_done: Signal<Out, Bit>,
     pub read_data: Signal<Out, Bits<32>>,
-    ram: RAM<Bits<W>, 6>,
-    low: [DFF<Bits<7>>; 64],
+    ram: RAM<Bits<W>, 7>,
+    low: [DFF<Bits<8>>; 128],
     // the sweep: slot read now, and in the three stages after it
-    slot: DFF<Bits<6>>,
-    slot1: DFF<Bits<6>>,
-    slot2: DFF<Bits<6>>,
-    slot3: DFF<Bits<6>>,
+    slot: DFF<Bits<7>>,
+    slot1: DFF<Bits<7>>,
+    slot2: DFF<Bits<7>>,
+    slot3: DFF<Bits<7>>,
     /// Stage 1: the low bits of each group's member with the slot's low three bits.
-    group: [DFF<Bits<7>>; 8],
+    group: [DFF<Bits<8>>; 16],
     /// Stage 2: the low bits now, and the value seen last.
-    now: DFF<Bits<7>>,
+    now: DFF<Bits<8>>,
     stored: DFF<Bits<W>>,
     /// Stage 3: the new value, written to RAM.
     value: DFF<Bits<W>>,
@@ -46,32 +47,32 @@ pub struct Counters<const W: usize, const UPPER: usize, const LOW: usize, const 
     valid1: DFF<Bit>,
     valid2: DFF<Bit>,
     valid3: DFF<Bit>,
-    /// Words cleared since the reset; bit 6: all.
-    cleared: DFF<Bits<7>>,
+    /// Words cleared since the reset; bit 7: all.
+    cleared: DFF<Bits<8>>,
     was_reset: DFF<Bit>,
     // the host's read
     hit: DFF<Bit>,
     done: DFF<Bit>,
     data: DFF<Bits<32>>,
     frozen: DFF<Bit>,
-    frozen_index: DFF<Bits<6>>,
+    frozen_index: DFF<Bits<7>>,
     frozen_high: DFF<Bits<HIGH>>,
     running: Signal<Local, Bit>,
     restart: Signal<Local, Bit>,
-    pulse: Signal<Local, Bits<64>>,
-    /// Multiplexer of the sweep: pairs, and fours.
-    pair: [Signal<Local, Bits<7>>; 32],
-    four: [Signal<Local, Bits<7>>; 16],
-    eight: [Signal<Local, Bits<7>>; 2],
+    pulse: Signal<Local, Bits<128>>,
+    /// Multiplexer of the sweep: pairs and fours before `group`, then groups in fours.
+    pair: [Signal<Local, Bits<8>>; 64],
+    four: [Signal<Local, Bits<8>>; 32],
+    of_groups: [Signal<Local, Bits<8>>; 4],
     upper: Signal<Local, Bits<UPPER>>,
     shifted: Signal<Local, Bits<W>>,
-    seven: Constant<Bits<6>>,
+    eight: Constant<Bits<6>>,
     low_bits: Constant<Bits<6>>,
 }
 
 impl<const W: usize, const UPPER: usize, const LOW: usize, const HIGH: usize> Default for Counters<W, UPPER, LOW, HIGH> {
     fn default() -> Self {
-        assert!(W == LOW + HIGH && W == UPPER + 7);
+        assert!(W == LOW + HIGH && W == UPPER + 8);
         Self {
             clock: Default::default(),
             reset: Default::default(),
@@ -106,12 +107,12 @@ impl<const W: usize, const UPPER: usize, const LOW: usize, const HIGH: usize> De
             running: Default::default(),
             restart: Default::default(),
             pulse: Default::default(),
-            pair: Default::default(),
+            pair: std::array::from_fn(|_| Default::default()),
             four: Default::default(),
-            eight: Default::default(),
+            of_groups: Default::default(),
             upper: Default::default(),
             shifted: Default::default(),
-            seven: Constant::new(7u64.to_bits()),
+            eight: Constant::new(8u64.to_bits()),
             low_bits: Constant::new((LOW as u64).to_bits()),
         }
     }
@@ -144,12 +145,12 @@ impl<const W: usize, const UPPER: usize, const LOW: usize, const HIGH: usize> Lo
         );
         self.ram.read_clock.next = self.clock.val();
         self.ram.write_clock.next = self.clock.val();
-        self.running.next = self.cleared.q.val().get_bit(6);
+        self.running.next = self.cleared.q.val().get_bit(7);
         self.was_reset.d.next = self.reset.val();
         self.restart.next = self.reset.val() & !self.was_reset.q.val();
         self.ready.next = self.running.val();
-        self.pulse.next = bit_cast::<64, 64>(self.pulses.val().into());
-        for i in 0..64 {
+        self.pulse.next = bit_cast::<128, 94>(self.pulses.val().into());
+        for i in 0..128 {
             self.low[i].clock.next = self.clock.val();
             self.low[i].d.next = self.low[i].q.val();
             if self.pulse.val().get_bit(i) {
@@ -165,19 +166,19 @@ impl<const W: usize, const UPPER: usize, const LOW: usize, const HIGH: usize> Lo
         self.ram.read_address.next = self.slot.q.val();
         self.slot1.d.next = self.slot.q.val();
         self.valid1.d.next = self.running.val();
-        for i in 0..32 {
+        for i in 0..64 {
             self.pair[i].next = self.low[i * 2].q.val();
             if self.slot.q.val().get_bit(0) {
                 self.pair[i].next = self.low[i * 2 + 1].q.val();
             }
         }
-        for i in 0..16 {
+        for i in 0..32 {
             self.four[i].next = self.pair[i * 2].val();
             if self.slot.q.val().get_bit(1) {
                 self.four[i].next = self.pair[i * 2 + 1].val();
             }
         }
-        for i in 0..8 {
+        for i in 0..16 {
             self.group[i].clock.next = self.clock.val();
             self.group[i].d.next = self.four[i * 2].val();
             if self.slot.q.val().get_bit(2) {
@@ -188,26 +189,28 @@ impl<const W: usize, const UPPER: usize, const LOW: usize, const HIGH: usize> Lo
         self.slot2.d.next = self.slot1.q.val();
         self.valid2.d.next = self.valid1.q.val() & self.running.val();
         self.stored.d.next = self.ram.read_data.val();
-        for i in 0..2 {
-            self.eight[i].next = self.group[i * 4].q.val();
+        for i in 0..4 {
+            self.of_groups[i].next = self.group[i * 4].q.val();
             for j in 1..4 {
                 if self.slot1.q.val().get_bits::<2>(3).index() == j {
-                    self.eight[i].next = self.group[i * 4 + j].q.val();
+                    self.of_groups[i].next = self.group[i * 4 + j].q.val();
                 }
             }
         }
-        self.now.d.next = self.eight[0].val();
-        if self.slot1.q.val().get_bit(5) {
-            self.now.d.next = self.eight[1].val();
+        self.now.d.next = self.of_groups[0].val();
+        for i in 1..4 {
+            if self.slot1.q.val().get_bits::<2>(5).index() == i {
+                self.now.d.next = self.of_groups[i].val();
+            }
         }
         // stage 2: the new value
         self.slot3.d.next = self.slot2.q.val();
         self.valid3.d.next = self.valid2.q.val() & self.running.val();
-        self.upper.next = self.stored.q.val().get_bits::<UPPER>(7);
-        if self.now.q.val() < self.stored.q.val().get_bits::<7>(0) {
-            self.upper.next = self.stored.q.val().get_bits::<UPPER>(7) + 1;
+        self.upper.next = self.stored.q.val().get_bits::<UPPER>(8);
+        if self.now.q.val() < self.stored.q.val().get_bits::<8>(0) {
+            self.upper.next = self.stored.q.val().get_bits::<UPPER>(8) + 1;
         }
-        self.value.d.next = (bit_cast::<W, UPPER>(self.upper.val()) << self.seven.val()) | bit_cast::<W, 7>(self.now.q.val());
+        self.value.d.next = (bit_cast::<W, UPPER>(self.upper.val()) << self.eight.val()) | bit_cast::<W, 8>(self.now.q.val());
         self.hit.d.next = self.read.val() & self.valid2.q.val() & (self.slot2.q.val() == self.read_index.val());
         // stage 3: write back; before that, clear
         self.ram.write_enable.next = self.valid3.q.val();
@@ -215,7 +218,7 @@ impl<const W: usize, const UPPER: usize, const LOW: usize, const HIGH: usize> Lo
         self.ram.write_data.next = self.value.q.val();
         if !self.running.val() {
             self.ram.write_enable.next = true;
-            self.ram.write_address.next = self.cleared.q.val().get_bits::<6>(0);
+            self.ram.write_address.next = self.cleared.q.val().get_bits::<7>(0);
             self.ram.write_data.next = 0.into();
             self.cleared.d.next = self.cleared.q.val() + 1;
         }

@@ -50,7 +50,7 @@ macro_rules! define { (
         $(#[doc = $status_doc] pub $status: Signal<In, Bits<32>>,)*
         /// Read half `counter_high` of counter `counter_index`: high until `counter_done`.
         pub counter_read: Signal<Out, Bit>,
-        pub counter_index: Signal<Out, Bits<6>>,
+        pub counter_index: Signal<Out, Bits<7>>,
         pub counter_high: Signal<Out, Bit>,
         pub counter_done: Signal<In, Bit>,
         pub counter_data: Signal<In, Bits<32>>,
@@ -75,7 +75,7 @@ macro_rules! define { (
         /// AND-OR of all registers behind one-hot flip-flops: far fewer LUTs than a chain of multiplexers.
         config_pick: Signal<Local, Bits<32>>,
         status_pick: Signal<Local, Bits<32>>,
-        counters_page: Constant<Bits<7>>,
+        counters_page: Constant<Bits<6>>,
     }
 
     impl Default for Regs {
@@ -116,7 +116,7 @@ macro_rules! define { (
                 ready: Default::default(),
                 config_pick: Default::default(),
                 status_pick: Default::default(),
-                counters_page: Constant::new(u64::from(ironwarp_abi::reg::COUNTERS >> 9).to_bits()),
+                counters_page: Constant::new(u64::from(ironwarp_abi::reg::COUNTERS >> 10).to_bits()),
             }
         }
     }
@@ -139,8 +139,8 @@ macro_rules! define { (
                 $(self.hit.d.next.$config = self.mmio_addr.val() == bits::<16>($config_offset);)*
                 $(self.hit.d.next.$strobe = self.mmio_addr.val() == bits::<16>($strobe_offset);)*
                 $(self.hit.d.next.$status = self.mmio_addr.val() == bits::<16>($status_offset);)*
-                // counter n lies at COUNTERS + 8 * n; a window of 512 octets
-                self.of_counter.d.next = (self.mmio_addr.val().get_bits::<7>(9) == self.counters_page.val()) & !self.mmio_addr.val().get_bit(1) & !self.mmio_addr.val().get_bit(0);
+                // counter n lies at COUNTERS + 8 * n; a window of 1024 octets
+                self.of_counter.d.next = (self.mmio_addr.val().get_bits::<6>(10) == self.counters_page.val()) & !self.mmio_addr.val().get_bit(1) & !self.mmio_addr.val().get_bit(0);
             }
 
             self.strobe_value.next = self.word.q.val();
@@ -164,7 +164,7 @@ macro_rules! define { (
             )*
             self.status_word.d.next = self.status_pick.val();
 
-            self.counter_index.next = self.addr.q.val().get_bits::<6>(3);
+            self.counter_index.next = self.addr.q.val().get_bits::<7>(3);
             self.counter_high.next = self.addr.q.val().get_bit(2);
             self.counter_read.next = self.counting.q.val();
             self.selected.d.next = self.reading.q.val() & !self.of_counter.q.val();

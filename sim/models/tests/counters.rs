@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `host::counters` against 64 numbers.
+//! `host::counters` against an array of numbers.
 use ironwarp_abi::counter::COUNTERS;
 use ironwarp_models::{bench, counters::Model, counters_narrow, Dut};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// A pulse is in what a read started this many clocks later gives.
-const SETTLED: usize = 66;
+const SETTLED: usize = 130;
+/// Clocks from the end of a reset of one clock until all is cleared.
+const CLEARED: usize = 130;
+/// Clocks within which a read is answered.
+const ANSWERED: usize = 144;
+/// A pulse of every counter.
+const ALL: u128 = (1 << COUNTERS) - 1;
+
+/// What the pins of `pulses` take.
+fn words(pulses: u128) -> Vec<u32> {
+    (0..COUNTERS.div_ceil(32)).map(|i| (pulses >> (32 * i)) as u32).collect()
+}
 
 struct Bench {
     m: Model,
@@ -20,7 +31,7 @@ impl Bench {
         b
     }
     fn reset(&mut self, clocks: usize) {
-        self.m.pulses.set(u64::MAX);
+        self.m.pulses.set(&words(ALL));
         self.m.reset.set(true);
         let mut needed = 0;
         for _ in 0..clocks {
@@ -29,27 +40,27 @@ impl Bench {
         }
         self.m.reset.set(false);
         while !self.m.ready.get() {
-            assert!(needed < 70, "cleared within 66 clocks");
+            assert!(needed < CLEARED + 4, "cleared in time");
             self.m.tick();
             needed += 1;
         }
-        self.m.pulses.set(0);
+        self.m.pulses.set(&words(0));
         self.counts = [0; COUNTERS];
     }
-    fn clock(&mut self, pulses: u64) {
-        self.m.pulses.set(pulses);
+    fn clock(&mut self, pulses: u128) {
+        self.m.pulses.set(&words(pulses));
         for (i, count) in self.counts.iter_mut().enumerate() {
-            *count = (*count + (pulses >> i & 1)) & 0xffff_ffff_ffff;
+            *count = (*count + (pulses >> i & 1) as u64) & 0xffff_ffff_ffff;
         }
         self.m.tick();
     }
-    fn read(&mut self, index: usize, high: bool, mut pulses: impl FnMut() -> u64) -> u32 {
+    fn read(&mut self, index: usize, high: bool, mut pulses: impl FnMut() -> u128) -> u32 {
         self.m.read.set(true);
         self.m.read_index.set(index as u8);
         self.m.read_high.set(high);
-        for _ in 0..80 {
+        for _ in 0..ANSWERED {
             let p = pulses();
-            self.m.pulses.set(p);
+            self.m.pulses.set(&words(p));
             self.m.eval();
             let done = self.m.read_done.get();
             let data = self.m.read_data.get();
@@ -59,7 +70,7 @@ impl Bench {
                 return data;
             }
         }
-        panic!("no answer within 80 clocks")
+        panic!("no answer in time")
     }
     fn value(&mut self, index: usize) -> u64 {
         let low = self.read(index, false, || 0);
@@ -83,7 +94,7 @@ fn a_pulse_in_every_clock_of_every_counter_is_counted() {
     let mut b = Bench::new(bench::seed("counters"));
     b.check_all();
     for _ in 0..10_000 {
-        b.clock(u64::MAX);
+        b.clock(ALL);
     }
     b.check_all();
     assert!(b.counts.iter().all(|c| *c == 10_000));
@@ -96,14 +107,14 @@ fn random_pulses_are_counted_exactly_also_during_reads() {
     let mut b = Bench::new(seed);
     for _ in 0..30 {
         for _ in 0..rng.random_range(0..300) {
-            let p = rng.random::<u64>() & rng.random::<u64>();
+            let p = rng.random::<u128>() & rng.random::<u128>() & ALL;
             b.clock(p);
         }
         let index = rng.random_range(0..COUNTERS);
         let before = b.counts[index];
-        let low = u64::from(b.read(index, false, || rng.random()));
+        let low = u64::from(b.read(index, false, || rng.random::<u128>() & ALL));
         let after = b.counts[index];
-        assert!(low <= after && low + 66 >= before, "counter {index}: {low} while it went from {before} to {after}");
+        assert!(low <= after && low + SETTLED as u64 >= before, "counter {index}: {low} while it went from {before} to {after}");
         b.check_all();
     }
 }
@@ -113,10 +124,10 @@ fn random_pulses_are_counted_exactly_also_during_reads() {
 fn low_freezes_high_for_the_next_read_of_that_counter_only() {
     let mut m = counters_narrow::Model::new(bench::seed("counters"));
     let clear = |m: &mut counters_narrow::Model| {
-        m.pulses.set(0);
+        m.pulses.set(&words(0));
         m.read.set(false);
         m.reset.set(true);
-        for _ in 0..70 {
+        for _ in 0..CLEARED + 4 {
             m.tick();
         }
         m.reset.set(false);
@@ -124,11 +135,11 @@ fn low_freezes_high_for_the_next_read_of_that_counter_only() {
     };
     clear(&mut m);
     let add = |m: &mut counters_narrow::Model, index: usize, count: usize| {
-        m.pulses.set(1 << index);
+        m.pulses.set(&words(1 << index));
         for _ in 0..count {
             m.tick();
         }
-        m.pulses.set(0);
+        m.pulses.set(&words(0));
         for _ in 0..SETTLED {
             m.tick();
         }
@@ -137,7 +148,7 @@ fn low_freezes_high_for_the_next_read_of_that_counter_only() {
         m.read.set(true);
         m.read_index.set(index);
         m.read_high.set(high);
-        for _ in 0..80 {
+        for _ in 0..ANSWERED {
             m.eval();
             let (done, data) = (m.read_done.get(), m.read_data.get());
             m.tick();
@@ -148,8 +159,8 @@ fn low_freezes_high_for_the_next_read_of_that_counter_only() {
         }
         panic!("no answer")
     };
-    for index in 0..64u8 {
-        let (i, other) = (usize::from(index), (index + 1) % 64);
+    for index in 0..COUNTERS as u8 {
+        let (i, other) = (usize::from(index), (index + 1) % COUNTERS as u8);
         let of_other = read(&mut m, other, true);
         let low = read(&mut m, index, false) as usize;
         add(&mut m, i, 31 - low);
@@ -182,19 +193,19 @@ fn a_reset_at_any_time_clears_all_and_pulses_during_it_do_not_count() {
     let mut b = Bench::new(seed);
     for round in 0..40 {
         for _ in 0..rng.random_range(1..200) {
-            let p = rng.random();
+            let p = rng.random::<u128>() & ALL;
             b.clock(p);
         }
         if round % 2 == 0 {
             // a read is under way
             b.m.read.set(true);
-            b.m.read_index.set(rng.random_range(0..64));
-            for _ in 0..rng.random_range(1..70) {
+            b.m.read_index.set(rng.random_range(0..COUNTERS as u8));
+            for _ in 0..rng.random_range(1..ANSWERED) {
                 b.clock(0);
             }
             b.m.read.set(false);
         }
-        b.reset(rng.random_range(1..66));
+        b.reset(rng.random_range(1..CLEARED));
         if round % 3 == 0 {
             b.check_all();
         }

@@ -184,7 +184,7 @@ fn unlisted_and_unaligned_addresses_read_0_and_write_nothing() {
         drive(&mut b.m, r.offset, 0xffff_ffff);
     }
     let listed: Vec<u32> = reg::CONFIG.iter().chain(reg::STROBES).chain(reg::STATUSES).map(|r| r.offset).collect();
-    let in_counters = |a: u32| (reg::COUNTERS..reg::COUNTERS + 512).contains(&a);
+    let in_counters = |a: u32| (reg::COUNTERS..reg::COUNTERS + 1024).contains(&a);
     for addr in (0..0x1_0000).filter(|a| a % 4 != 0 || !(listed.contains(a) || in_counters(*a))) {
         // all of the first 4 pages, a sample of the rest
         if addr < 0x4000 || addr % 61 == 0 {

@@ -120,8 +120,9 @@ fn document() -> String {
     }
     write!(
         out,
-        "\n## Counters\n64 counters of 48 bits; counter n is the 8 octets at {:#06x} + 8 n. They wrap; a reset clears them. Reading the low dword freezes the high\n\
+        "\n## Counters\n{} counters of 48 bits; counter n is the 8 octets at {:#06x} + 8 n. They wrap; a reset clears them. Reading the low dword freezes the high\n\
          dword of that counter for the next read.\n| n | offset | name | meaning |\n|---|---|---|---|\n",
+        Counter::ALL.len(),
         reg::COUNTERS
     )
     .expect("String");
