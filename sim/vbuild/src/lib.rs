@@ -10,6 +10,8 @@
 //! (seen: the `done` of a DMA write never reached `l2_rx`, while yosys' reading of the same text and the block alone were right). The
 //! passes only take the text apart driver by driver, it is the same reading that synthesis starts from; a loop that is left is an error.
 //!
+//! * `IRONWARP_DIRECT=1`: no yosys; Verilator reads the emitted text itself. For a Verilator that is sure about such loops (5.048 is): the
+//!   same tests then compare two readings of one text.
 //! * `IRONWARP_NETLISTS=DIR`: a block for which `DIR/<name>.v` exists is made from that file: the same tests on what yosys read, or
 //!   on mutants (a module input `mutsel` is set from `IRONWARP_MUTANT` at run time).
 //! * `WAVES=1`: models can write FST; one that is clocked by `Dut::tick` does so by itself.
@@ -23,32 +25,25 @@ use std::{
     process::Command,
 };
 
-const VERILATOR_FLAGS: &[&str] = &[
-    "--cc",
-    "-O3",
-    "--x-assign",
-    "fast",
-    "--x-initial",
-    "unique",
-    "--noassert",
-    "-Wno-fatal",
-    "-Wno-lint",
-    "-Wno-style",
-    // never waived: see the module's text
-    "-Werror-UNOPTFLAT",
-];
+const VERILATOR_FLAGS: &[&str] =
+    &["--cc", "-O3", "--x-assign", "fast", "--x-initial", "unique", "--noassert", "-Wno-fatal", "-Wno-lint", "-Wno-style"];
+
+/// Not waived after [`YOSYS_PASSES`]: see the module's text.
+const NO_LOOPS: &str = "-Werror-UNOPTFLAT";
 
 /// What yosys does to a block before Verilator reads it.
 const YOSYS_PASSES: &str = "proc; flatten; opt_expr; opt_clean; splitnets -driver; write_verilog -noattr";
 
 /// Builds and links `blocks`, and writes `models.rs` (one module a block) to `OUT_DIR`.
 pub fn build(blocks: Vec<Emitted>) {
-    for variable in ["IRONWARP_NETLISTS", "IRONWARP_CACHE", "WAVES", "VERILATOR", "YOSYS"] {
+    for variable in ["IRONWARP_NETLISTS", "IRONWARP_DIRECT", "IRONWARP_CACHE", "WAVES", "VERILATOR", "YOSYS"] {
         println!("cargo:rerun-if-env-changed={variable}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("OUT_DIR is set by cargo"));
     let cache = env::var_os("IRONWARP_CACHE").map_or_else(default_cache, PathBuf::from);
-    let waves = env::var("WAVES").is_ok_and(|w| w != "0" && !w.is_empty());
+    let is_on = |name| env::var(name).is_ok_and(|w| w != "0" && !w.is_empty());
+    let (waves, direct) = (is_on("WAVES"), is_on("IRONWARP_DIRECT"));
+    let reading = if direct { "direct" } else { YOSYS_PASSES };
     let verilator = env::var("VERILATOR").unwrap_or_else(|_| "verilator".into());
     let version = capture(&verilator, "--version");
     let root = PathBuf::from(capture(&verilator, "--getenv VERILATOR_ROOT").trim());
@@ -61,14 +56,14 @@ pub fn build(blocks: Vec<Emitted>) {
         }
         let shim = shim(&block, waves);
         let mut hash = Sha256::new();
-        for part in [&version, &block.verilog, &shim, &VERILATOR_FLAGS.join(" "), YOSYS_PASSES] {
+        for part in [&version, &block.verilog, &shim, &VERILATOR_FLAGS.join(" "), reading] {
             hash.update(part.as_bytes());
         }
         let key: String = hash.finalize().iter().take(12).fold(String::new(), |s, b| s + &format!("{b:02x}"));
         let dir = cache.join(format!("{}-{key}", block.name));
         let library = format!("V{}", block.name);
         if !dir.join(format!("lib{library}.a")).exists() {
-            compile(&block, &shim, &verilator, &root, &dir, &library, waves);
+            compile(&block, &shim, &verilator, &root, &dir, &library, waves, direct);
         }
         println!("cargo:rustc-link-search=native={}", dir.display());
         println!("cargo:rustc-link-lib=static={library}");
@@ -105,15 +100,21 @@ fn split(name: &str, work: &Path) -> PathBuf {
     work.join(format!("{name}.split.v"))
 }
 
-fn compile(block: &Emitted, shim: &str, verilator: &str, root: &Path, dir: &Path, library: &str, waves: bool) {
+#[allow(clippy::too_many_arguments)]
+fn compile(block: &Emitted, shim: &str, verilator: &str, root: &Path, dir: &Path, library: &str, waves: bool, direct: bool) {
     // built beside its final place and renamed at the end, so that an interrupted build leaves no half library
     let work = dir.with_extension(format!("tmp{}", std::process::id()));
     let _ = fs::remove_dir_all(&work);
     fs::create_dir_all(&work).unwrap_or_else(|e| panic!("{}: {e}", work.display()));
     let source = work.join(format!("{}.v", block.name));
     fs::write(&source, &block.verilog).expect("cache can be written");
-    let source = split(block.name, &work);
     let mut command = Command::new(verilator);
+    let source = if direct {
+        source
+    } else {
+        command.arg(NO_LOOPS);
+        split(block.name, &work)
+    };
     command.args(VERILATOR_FLAGS).args(["--top-module", block.name, "--prefix", library, "-Mdir"]).arg(&work);
     if waves {
         command.args(["--trace-fst", "--trace-structs"]);

@@ -74,8 +74,11 @@ fn write(block: &Emitted, dir: &Path) -> Result<PathBuf> {
     }
     let source = dir.join(format!("{}.emitted", block.name));
     tools::write(&source, &block.verilog)?;
-    let script =
-        SCRIPT.replace("{file}", &source.display().to_string()).replace("{top}", block.name).replace("{out}", &out.display().to_string());
+    // names within `dir`: yosys in its sandbox does not see every absolute path
+    let script = SCRIPT
+        .replace("{file}", &format!("{}.emitted", block.name))
+        .replace("{top}", block.name)
+        .replace("{out}", &format!("{}.v", block.name));
     let (ok, text) = tools::run(&tools::yosys(), &["-q", "-p", &script], dir, 900)?;
     if !ok {
         return fail(format!("{}: yosys:\n{text}", block.name));
