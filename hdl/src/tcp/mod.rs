@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! TCP: connections, their two halves, and what segments are made of. `types` says who tells whom what.
+pub mod deadlines;
 pub mod lookup;
 pub mod types;
