@@ -62,6 +62,7 @@ pub static CATALOG: &[Entry] = &[
     model("rx_chain", |n| elaborate(n, Box::<crate::net::rx_chain::RxChain>::default())),
     both("tx_mux", |n| elaborate(n, Box::<crate::net::tx_mux::TxMux<4>>::default())),
     both("deadlines", |n| elaborate(n, Box::<crate::tcp::deadlines::Deadlines<6>>::default())),
+    both("isn", |n| elaborate(n, Box::<crate::tcp::isn::Isn>::default())),
     both("lookup", |n| elaborate(n, Box::<crate::tcp::lookup::Lookup<6, 7>>::default())),
     model("lookup_small", |n| elaborate(n, Box::<crate::tcp::lookup::Lookup<4, 1>>::default())),
     both("regs", |n| elaborate(n, Box::<crate::host::regs::Regs>::default())),

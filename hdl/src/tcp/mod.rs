@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! TCP: connections, their two halves, and what segments are made of. `types` says who tells whom what.
 pub mod deadlines;
+pub mod isn;
 pub mod lookup;
 pub mod types;
