@@ -60,8 +60,12 @@ impl<T: Synth> Default for ChanSrc<T> {
 }
 
 pub mod block_ram;
+pub mod chan_merge;
+pub mod chan_share;
 pub mod fifo;
 pub mod frame_reader;
 pub use block_ram::BlockRam;
+pub use chan_merge::ChanMerge2;
+pub use chan_share::ChanShare2;
 pub use fifo::ChanFifo;
 pub use frame_reader::FrameReader;
