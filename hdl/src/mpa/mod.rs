@@ -1,3 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! MPA: the start-up frames of a connection.
+pub mod start_rx;
+pub mod start_tx;
 pub mod types;
