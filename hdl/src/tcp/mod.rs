@@ -3,4 +3,5 @@
 pub mod deadlines;
 pub mod isn;
 pub mod lookup;
+pub mod seg_rx;
 pub mod types;
