@@ -4,4 +4,5 @@ pub mod deadlines;
 pub mod isn;
 pub mod lookup;
 pub mod seg_rx;
+pub mod seg_tx;
 pub mod types;
