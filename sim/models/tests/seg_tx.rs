@@ -263,7 +263,7 @@ fn sums_at_the_edges_of_ones_complement() {
     let mut b = Bench::new(1);
     let mut seen = [(u16::MAX, 0); 2];
     for seq in 0..=u16::MAX {
-        let data: &[u8] = if seq < 300 || seq > 65_200 { &[0xff, 0xff, 0xff] } else { &[] };
+        let data: &[u8] = if !(300..=65_200).contains(&seq) { &[0xff, 0xff, 0xff] } else { &[] };
         let mut s = segment(&mut b.rng, 0, data.to_vec());
         (s.mac, s.local, s.remote) = ([2; 6], ([0xff; 4], 0xffff), ([0xff; 4], 0));
         (s.seq, s.ack, s.flags, s.window, s.tos) = (seq.into(), 0, 0, 0, 0);
@@ -399,9 +399,9 @@ fn tshark_finds_nothing_wrong() {
     let mut b = Bench::new(seed);
     let list: Vec<_> = (0..600)
         .map(|n: usize| {
-            let len = if n % 4 == 0 { 0 } else { b.rng.random_range(0..=1460) };
+            let len = if n.is_multiple_of(4) { 0 } else { b.rng.random_range(0..=1460) };
             let payload = octets(&mut b.rng, len);
-            let mut s = segment(&mut b.rng, if n % 3 == 0 { 1460 } else { 0 }, payload);
+            let mut s = segment(&mut b.rng, if n.is_multiple_of(3) { 1460 } else { 0 }, payload);
             // as a connection has them: private addresses, no port that means a protocol, SYN or ACK
             (s.local, s.remote) = (([10, 0, 0, 1], 50_000 + n as u16), ([10, 0, 0, 2], 60_000));
             (s.mac, s.flags) = ([2, 0, 0, 0, 0, 9], if s.mss != 0 { 0x02 } else { 0x18 });
