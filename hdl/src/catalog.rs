@@ -64,6 +64,7 @@ pub static CATALOG: &[Entry] = &[
     model("rx_chain", |n| elaborate(n, Box::<crate::net::rx_chain::RxChain>::default())),
     both("seg_rx", |n| elaborate(n, Box::<crate::tcp::seg_rx::SegRx>::default())),
     both("seg_tx", |n| elaborate(n, Box::<crate::tcp::seg_tx::SegTx<8, 9>>::default())),
+    both("tcp_rx", |n| elaborate(n, Box::<crate::tcp::rx::TcpRx<5, 5, 4, 6>>::default())),
     both("tx_mux", |n| elaborate(n, Box::<crate::net::tx_mux::TxMux<4>>::default())),
     both("deadlines", |n| elaborate(n, Box::<crate::tcp::deadlines::Deadlines<6>>::default())),
     both("isn", |n| elaborate(n, Box::<crate::tcp::isn::Isn>::default())),

@@ -5,4 +5,5 @@ pub mod isn;
 pub mod lookup;
 pub mod seg_rx;
 pub mod seg_tx;
+pub mod rx;
 pub mod types;
