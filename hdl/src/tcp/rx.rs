@@ -21,7 +21,8 @@
 //! - We sent our FIN before theirs was taken: TIME-WAIT, else closed with the ACK of our FIN. The last ACK of a connection that goes to TIME-WAIT is a `Reply`.
 //! - TIME-WAIT: RST is ignored; a repeated FIN restarts it and is acknowledged; SYN without ACK beyond RCV.NXT, for a listener with room, ends it and
 //!   opens a connection; an empty segment in the window is the end of an exchange and is not answered; anything else is, by an ACK.
-//! - An active open never takes over a TIME-WAIT: `Exists`. A SYN may take an index while more than `spare_slots` are free.
+//! - An active open never takes over a TIME-WAIT: `Exists`. `Reopen` of an index whose tuple is somebody else's by now is told as `Reset` with `refused`.
+//!   A SYN may take an index while more than `spare_slots` are free.
 //! - A segment for LISTEN with neither RST, ACK nor SYN is dropped; anything for nobody is answered as TCP-28 says.
 //!
 //! **States.** `Idle` takes, in this order, `from_tx`, `from_cm`, every 32 clocks one step of the sweep of the TIME-WAIT table, a segment. A segment goes
@@ -32,8 +33,9 @@
 //! one message to tell, and what `consumed` takes. A connection that goes to TIME-WAIT: 3 clocks for each entry looked at (a rotating pointer meets a free one at once until
 //! the table is nearly full), 3 * 2^T when it overflows. `from_tx`: 6 clocks.
 //!
-//! **Stalls.** `verdict`, `to_tx` and `to_cm` may hold the engine up. `tcp::tx` and `cm::conn` take what comes from here before any other work, and one piece of work
-//! of theirs makes at most two messages for here: with 16 places in each queue none of them can wait for room here while this engine waits for room there.
+//! **Stalls.** `verdict`, `to_tx` and `to_cm` may hold the engine up. `tcp::tx` never waits for this engine. `cm::conn` takes what comes from here before
+//! any other work, and one piece of its work makes at most two messages for here: with 16 places in each queue it cannot wait for room here while this
+//! engine waits for room there. `consumed` comes from a parser that waits for nobody (`mpa::start_rx`).
 //!
 //! **Memory.** One RAM of 2^A = 2^(C + 1) words of 323 bits, connections below, TIME-WAIT above; a queue of the free indices; limit and count of each listener.
 use super::types::*;
@@ -116,6 +118,8 @@ pub enum TcpRxStep {
     Latch,
     /// Apply a message of `tcp::tx` or the manager.
     Change,
+    /// The manager opens a connection again.
+    Again,
     Measure,
     Compare,
     Classify,
@@ -794,16 +798,49 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                             self.after.d.next = TcpRxStep::CountRead;
                             self.state.d.next = TcpRxStep::CountRead;
                         }
+                        if (self.from_cm.data.val().op == CmRxOp::Free) | (self.from_cm.data.val().op == CmRxOp::Reopen) {
+                            self.cnt_tcp_attempt_fails.next =
+                                (self.is.val() == RxConnState::SynSent) | (self.is.val() == RxConnState::SynReceived);
+                            self.cnt_tcp_estab_resets.next = (self.is.val() == RxConnState::Open) & !self.row.q.val().fin_sent;
+                        }
                         if self.from_cm.data.val().op == CmRxOp::Free {
                             self.push.next = true;
                             self.row.d.next.state = RxConnState::Free;
                             if self.is.val() != RxConnState::Dead {
                                 self.state.d.next = TcpRxStep::Ask;
                             }
-                            self.cnt_tcp_attempt_fails.next =
-                                (self.is.val() == RxConnState::SynSent) | (self.is.val() == RxConnState::SynReceived);
-                            self.cnt_tcp_estab_resets.next = (self.is.val() == RxConnState::Open) & !self.row.q.val().fin_sent;
+                        } else if self.from_cm.data.val().op == CmRxOp::Reopen {
+                            // its tuple may have become somebody else's if it was over
+                            self.from_cm.ready.next = false;
+                            self.ask_op.d.next = LookupOp::Find;
+                            self.after.d.next = TcpRxStep::Again;
+                            self.state.d.next = TcpRxStep::Again;
+                            if self.is.val() == RxConnState::Dead {
+                                self.state.d.next = TcpRxStep::Ask;
+                            }
                         }
+                    }
+                }
+            }
+            TcpRxStep::Again => {
+                self.from_cm.ready.next = true;
+                self.index.d.next = self.cm_index.val();
+                if (self.is.val() == RxConnState::Dead) & self.hit.q.val() {
+                    self.tell_cm.d.next = true;
+                    self.cm_note.d.next = RxCmNote::Reset;
+                    self.refused.d.next = true;
+                    self.state.d.next = TcpRxStep::Tell;
+                } else {
+                    self.cnt_tcp_active_opens.next = true;
+                    self.row.d.next = self.fresh.val();
+                    self.tell_note.d.next = true;
+                    self.note.d.next = RxNote::Open;
+                    self.ask_op.d.next = LookupOp::Insert;
+                    self.ask_index.d.next = self.cm_index.val();
+                    self.after.d.next = TcpRxStep::Store;
+                    self.state.d.next = TcpRxStep::Store;
+                    if self.is.val() == RxConnState::Dead {
+                        self.state.d.next = TcpRxStep::Ask;
                     }
                 }
             }

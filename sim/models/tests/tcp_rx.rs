@@ -74,6 +74,7 @@ enum FromCm {
     HalfDone(u16),
     Full(u16),
     Limit(u16, u16),
+    Reopen(u16),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -237,26 +238,7 @@ impl Rules {
                 if self.connection_of(tuple).is_some() || self.wait_of(tuple).is_some() {
                     said.cm.push(ToCm::Exists);
                 } else if let Some(index) = self.free.pop_front() {
-                    self.conns[usize::from(index)] = Some(Conn {
-                        state: State::SynSent,
-                        passive: false,
-                        half_open: None,
-                        tuple,
-                        snd_known: false,
-                        any_payload: false,
-                        full: false,
-                        fin_sent: false,
-                        fin_rcvd: false,
-                        closed_first: false,
-                        rcv_nxt: 0,
-                        right_edge: u32::from(r.window),
-                        snd_una: 0,
-                        snd_nxt: 0,
-                        snd_wnd: 0,
-                        max_snd_wnd: 0,
-                        wl1: 0,
-                        wl2: 0,
-                    });
+                    self.conns[usize::from(index)] = Some(Conn::syn_sent(tuple, r));
                     said.tx.push(ToTx::Open { index, tuple });
                     said.cm.push(ToCm::Opened { index });
                     said.count("active_opens");
@@ -269,11 +251,7 @@ impl Rules {
                     if let Some(listener) = c.half_open {
                         self.half_open[usize::from(listener)] -= 1;
                     }
-                    match c.state {
-                        State::SynSent | State::SynReceived => said.count("attempt_fails"),
-                        State::Open if !c.fin_sent => said.count("estab_resets"),
-                        _ => {}
-                    }
+                    c.count_end(&mut said);
                     self.free.push_back(index);
                 }
             }
@@ -285,6 +263,18 @@ impl Rules {
             FromCm::Full(index) => {
                 if let Some(c) = &mut self.conns[usize::from(index)] {
                     c.full = true;
+                }
+            }
+            FromCm::Reopen(index) => {
+                if let Some(c) = self.conns[usize::from(index)] {
+                    c.count_end(&mut said);
+                    if c.state == State::Dead && (self.connection_of(c.tuple).is_some() || self.wait_of(c.tuple).is_some()) {
+                        said.cm.push(ToCm::Reset { index, refused: true });
+                    } else {
+                        self.conns[usize::from(index)] = Some(Conn::syn_sent(c.tuple, r));
+                        said.tx.push(ToTx::Open { index, tuple: c.tuple });
+                        said.count("active_opens");
+                    }
                 }
             }
             FromCm::Limit(listener, limit) => self.limits[usize::from(listener)] = limit,
@@ -366,21 +356,12 @@ impl Rules {
             state: State::SynReceived,
             passive: true,
             half_open: Some(listener),
-            tuple: s.tuple,
-            snd_known: false,
-            any_payload: false,
-            full: false,
-            fin_sent: false,
-            fin_rcvd: false,
-            closed_first: false,
             rcv_nxt,
             right_edge: rcv_nxt.wrapping_add(r.window.into()),
-            snd_una: 0,
-            snd_nxt: 0,
             snd_wnd: s.window,
             max_snd_wnd: s.window,
             wl1: s.seq,
-            wl2: 0,
+            ..Conn::syn_sent(s.tuple, r)
         });
         said.tx.push(ToTx::OpenPassive { index, tuple: s.tuple, rcv_nxt, window: s.window.into(), mss: s.mss });
         said.cm.push(ToCm::Passive { index, tuple: s.tuple, listener });
@@ -592,6 +573,36 @@ impl Rules {
 }
 
 impl Conn {
+    fn syn_sent(tuple: Tuple, r: &Registers) -> Self {
+        Conn {
+            state: State::SynSent,
+            passive: false,
+            half_open: None,
+            tuple,
+            snd_known: false,
+            any_payload: false,
+            full: false,
+            fin_sent: false,
+            fin_rcvd: false,
+            closed_first: false,
+            rcv_nxt: 0,
+            right_edge: u32::from(r.window),
+            snd_una: 0,
+            snd_nxt: 0,
+            snd_wnd: 0,
+            max_snd_wnd: 0,
+            wl1: 0,
+            wl2: 0,
+        }
+    }
+    /// What RFC 4022 counts when we end it without a peer.
+    fn count_end(&self, said: &mut Said) {
+        match self.state {
+            State::SynSent | State::SynReceived => said.count("attempt_fails"),
+            State::Open if !self.fin_sent => said.count("estab_resets"),
+            _ => {}
+        }
+    }
     fn reset(&mut self, index: u16, refused: bool, said: &mut Said) {
         self.state = State::Dead;
         said.tx.push(ToTx::Stop { index });
@@ -726,6 +737,7 @@ impl Bench {
                 FromCm::HalfDone(index) => (2, index, Tuple::default(), 0),
                 FromCm::Full(index) => (3, index, Tuple::default(), 0),
                 FromCm::Limit(listener, limit) => (4, listener, Tuple::default(), limit),
+                FromCm::Reopen(index) => (5, index, Tuple::default(), 0),
             };
             m.from_cm_data_op.set(op);
             m.from_cm_data_index.set(index.into());
@@ -1595,7 +1607,7 @@ fn connections_and_listeners_do_not_disturb_each_other() {
     assert_eq!(said.keep.map(|k| k.index), Some(p.index));
 }
 
-/// Covers: TCP-48, TCP-49
+/// Covers: TCP-49
 #[test]
 fn an_open_tuple_cannot_be_opened_again() {
     let mut b = Bench::new(24);
@@ -1607,6 +1619,40 @@ fn an_open_tuple_cannot_be_opened_again() {
     assert_eq!(b.command(FromCm::Open(tuple(0))).cm, [ToCm::Exists], "in TIME-WAIT");
     b.pass(b.r.two_msl);
     b.open(tuple(0));
+}
+
+/// Covers: TCP-4
+#[test]
+fn a_connection_opens_again_under_its_index() {
+    let mut b = Bench::new(35);
+    // from each state; the second is over already
+    for reset in [false, true] {
+        let p = b.active(tuple(0), 100, 300);
+        b.segment(p.segment(ACK, 20));
+        b.command(FromCm::Full(p.index));
+        if reset {
+            b.segment(p.at(20).segment(RST, 0));
+        }
+        let index = p.index;
+        assert_eq!(b.command(FromCm::Reopen(index)).tx, [ToTx::Open { index, tuple: tuple(0) }]);
+        assert_eq!(b.command(FromCm::Reopen(index)).counts["attempt_fails"], 1);
+        assert!(b.segment(p.segment(SYN | ACK, 0)).is_silent(), "the ISN is not chosen yet");
+        b.sent(index, true, 901, false);
+        let q = Peer { seq: 700, ack: 901, ..p };
+        assert_eq!(b.segment(q.segment(SYN | ACK, 0)).cm, [ToCm::Synced { index }]);
+        assert_eq!(b.segment(q.at(1).segment(ACK, 9)).keep, Some(Keep { index, skip: 0, take: 9, first: true, passive: false }));
+        b.command(FromCm::Free(index));
+    }
+    // its tuple is somebody else's by now
+    let p = b.active(tuple(0), 100, 300);
+    b.segment(p.segment(RST, 0));
+    let other = b.open(tuple(0));
+    let said = b.command(FromCm::Reopen(p.index));
+    assert_eq!((said.cm, said.tx), (vec![ToCm::Reset { index: p.index, refused: true }], vec![]));
+    b.command(FromCm::Free(p.index));
+    b.command(FromCm::Free(other));
+    assert!(b.command(FromCm::Reopen(other)).is_silent(), "a free index is nothing");
+    assert!(b.tuples.is_empty());
 }
 
 /// Covers: TCP-9
@@ -1918,6 +1964,12 @@ fn random_traffic_does_what_the_rules_say() {
             0..=2 => note(b.command(FromCm::Open(t))),
             3 if rng.random_bool(0.3) => note(b.command(FromCm::Free(some))),
             4 => note(b.command(FromCm::HalfDone(some))),
+            5 if rng.random_bool(0.3) => {
+                // only what the manager opened is opened again
+                if b.rules.conns[usize::from(some)].is_some_and(|c| !c.passive) {
+                    note(b.command(FromCm::Reopen(some)));
+                }
+            }
             5 if rng.random_bool(0.5) => note(b.command(FromCm::Full(some))),
             6 => {
                 let c = FromCm::Limit(rng.random_range(0..4), *[0, 1, 6, 8].choose(&mut rng).expect("some"));
