@@ -6,4 +6,5 @@ pub mod lookup;
 pub mod rx;
 pub mod seg_rx;
 pub mod seg_tx;
+pub mod tx;
 pub mod types;

@@ -1,0 +1,1422 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The sending half of TCP: what leaves, when, and when it leaves again (RFC 9293, 6298, 5681).
+//!
+//! **Interface.** `from_rx` and `from_cm` bring what changes a connection (see [`super::types`]), `expired` the end of its one deadline,
+//! `notice` the end of a neighbour's resolution. What this makes necessary puts the connection into a queue of its own; segments and messages to
+//! `to_rx` and `to_cm` come only from there, one segment a turn, so an ACK rides on whatever leaves anyway. A turn starts only when `to_rx` and
+//! `to_cm` have room: neither can ever stall the engine. It may stall for `isn`, `answer` and `deadline` (a fixed time each; `deadlines` must take a
+//! `set` while it offers an expiry), for `segment` and `payload` (until the segment before has left), and before `Freed` for the end of
+//! `payload_busy`, which must be high from the clock after a `payload` was taken. An expiry that a later `set` has overtaken is ignored.
+//!
+//! **The octets of a connection**: SYN at ISS; a start-up frame of `frame_len` octets (0 until `Send`), given by `mpa::start_tx` as often as it
+//! is asked; FIN. The states `Plan1..Plan6` find the next piece from SND.NXT; nothing else knows what octets there are.
+//!
+//! **Rules.** Effective send size: min(peer's MSS, 536 without one, MTU - 40), at least 1 (TCP-11). A piece is sent within SND.UNA +
+//! min(cwnd, SND.WND) if it is full, or all there is, or half of the largest window, or after the time-out (TCP-20); PSH on the last octet of the frame,
+//! FIN with it if it fits. Pure ACKs have SEQ = the largest SND.NXT, but not beyond the peer's window.
+//! * Time-out: everything from SND.UNA on is sent again as cwnd = 1 segment lets it, RTO doubles; ssthresh falls once a loss (TCP-39, 41).
+//!   The R1-th retransmission polls the neighbour again. R2 counts from the first transmission of the earliest unacknowledged octets, or from
+//!   the last ACK that acknowledged a part, or from the first attempt if there is no neighbour.
+//! * Window zero: empty segments at SND.UNA - 1, spaced RTO, 2 RTO, ..; R2 counts from the first one without an answer (TCP-21).
+//! * The deadline of unacknowledged octets, of probes, of the override of TCP-20 and of a missing neighbour is one: a connection has only one of
+//!   these troubles at a time.
+//! * Neighbour missing: the connection waits, `notice` sends it on. Resolution failed or no route: `Unreachable` before the handshake is complete,
+//!   else the retransmission timer goes on. A stateless segment or RST is not sent then. A destination of our own has `own_mac`.
+//!
+//! **States**: a job is Load (context to registers), then by its kind Rx.. Cm.. Timer.. Notice.. Send.., then Store. **Timing** in clocks, of
+//! which 5 Load and 6 Store and go back: Update 14 (22 with an RTT sample, 17 with growth of cwnd, 2 more with a change of the timer), Send, Close 12, time-out 15; a
+//! segment 34 from queue to `segment.valid` where the neighbour is in its own place (Load 5, plan 7, route 8, ARP 7, ..) and 11 more until the next
+//! job; a turn that finds nothing to send 18. A notice visits all connections, 4 clocks each, but only if one waits.
+//! **Memory**: 2^C x 101 bits and 2^CP2 x 160 bits of block RAM, the queue of 2^C entries; `ready` is low for 2^C clocks after
+//! reset, in which all connections become free. CP1 = C + 1, CP2 = C + 2.
+use super::types::*;
+use crate::net::neighbor_types::*;
+use crate::net::next_hop::{NextHop, Route};
+use crate::net::types::LocalAddress;
+use crate::stream::*;
+use rust_hdl::prelude::*;
+
+#[derive(Copy, Clone, Debug, PartialEq, LogicState)]
+pub enum TcpTxState {
+    /// Nobody's.
+    Free,
+    SynSent,
+    SynReceived,
+    /// Any state after the handshake.
+    Open,
+    /// Given up or stopped: waits for `Free` or `Abort`.
+    Dead,
+    /// `Free` or `Abort` came: RST if `reset`, then `Freed`.
+    Ending,
+}
+
+/// What of a connection is more than a number.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct TcpTxControl {
+    pub state: TcpTxState,
+    /// FIN after the frame.
+    pub close: Bit,
+    /// In the queue.
+    pub queued: Bit,
+    pub ack_due: Bit,
+    /// The neighbour at `hop` is being resolved.
+    pub waiting: Bit,
+    /// The next query polls the neighbour (ARP-11).
+    pub recheck: Bit,
+    pub timer_on: Bit,
+    /// A window probe is due.
+    pub probe: Bit,
+    /// The next piece may be a small one.
+    pub small: Bit,
+    /// RTT is being measured.
+    pub timed: Bit,
+    /// SRTT holds.
+    pub sampled: Bit,
+    pub syn_lost: Bit,
+    /// `first_tx` holds.
+    pub since: Bit,
+    /// RST is owed; with ACK if `reset_ack`.
+    pub reset: Bit,
+    pub reset_ack: Bit,
+    /// `Acked` was told or is due.
+    pub acked: Bit,
+    pub tell_acked: Bit,
+    pub tell_timed_out: Bit,
+    pub tell_unreachable: Bit,
+    /// Retransmissions since the last progress, or probes.
+    pub backoff: Bits<8>,
+    pub tos: Bits<8>,
+    /// Effective send size.
+    pub emss: Bits<16>,
+    pub frame_len: Bits<16>,
+    pub hop: Bits<32>,
+}
+
+/// A fourth of the numbers of a connection.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct TcpTxLine {
+    pub a: Bits<32>,
+    pub b: Bits<32>,
+    pub c: Bits<32>,
+    pub d: Bits<32>,
+    pub e: Bits<32>,
+}
+
+/// What is kept of a notice.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct TcpTxNotice {
+    pub ip: Bits<32>,
+    pub ok: Bit,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, LogicState)]
+pub enum TcpTxJob {
+    Rx,
+    Cm,
+    Timer,
+    Notice,
+    Send,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, LogicState)]
+pub enum TcpTxStep {
+    Clear,
+    Idle,
+    ScanRead,
+    ScanLook,
+    ScanTest,
+    ScanNext,
+    Load,
+    RxAct,
+    Isn,
+    IsnWait,
+    Ack1,
+    Ack2,
+    Ack3,
+    Rtt1,
+    Rtt2,
+    Rtt3,
+    Rtt4,
+    Rtt5,
+    Rtt6,
+    Rtt7,
+    ClampLow,
+    ClampHigh,
+    Grow1,
+    Grow2,
+    Grow3,
+    AckTimer,
+    CmAct,
+    NoticeAct,
+    TimerAct,
+    Expire1,
+    Expire2,
+    SendAct,
+    Plan1,
+    Plan2,
+    Plan3,
+    Plan4,
+    Plan5,
+    Plan6,
+    RouteStart,
+    Route,
+    Query,
+    Answer,
+    Tell,
+    Emit,
+    Sent,
+    NotSent,
+    FreeWait,
+    ArmShift,
+    ArmAt,
+    SetTimer,
+    Store,
+    Finish,
+}
+
+#[derive(LogicBlock, Default)]
+pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize> {
+    pub clock: Signal<In, Clock>,
+    pub reset: Signal<In, Bit>,
+    pub ready: Signal<Out, Bit>,
+    pub time_us: Signal<In, Bits<32>>,
+    pub own_mac: Signal<In, Bits<48>>,
+    pub mtu: Signal<In, Bits<16>>,
+    pub local: [Signal<In, LocalAddress>; 4],
+    pub tcp_window: Signal<In, Bits<16>>,
+    pub tcp_rto_init: Signal<In, Bits<32>>,
+    pub tcp_rto_min: Signal<In, Bits<32>>,
+    pub tcp_rto_max: Signal<In, Bits<32>>,
+    pub tcp_r1: Signal<In, Bits<8>>,
+    pub tcp_r2: Signal<In, Bits<32>>,
+    pub tcp_r2_syn: Signal<In, Bits<32>>,
+    pub tcp_challenges: Signal<In, Bits<8>>,
+    pub from_rx: ChanSink<RxToTx>,
+    pub to_rx: ChanSrc<TxToRx>,
+    pub from_cm: ChanSink<CmToTx>,
+    pub to_cm: ChanSrc<TxToCm>,
+    pub segment: ChanSrc<SegmentOut>,
+    pub payload: ChanSrc<PayloadOut>,
+    pub payload_busy: Signal<In, Bit>,
+    pub isn_req: ChanSrc<Tuple>,
+    pub isn: ChanSink<Bits<32>>,
+    pub query: ChanSrc<NeighborQuery>,
+    pub answer: ChanSink<NeighborAnswer>,
+    pub notice: Signal<In, NeighborNotice>,
+    pub notice_valid: Signal<In, Bit>,
+    pub deadline: ChanSrc<DeadlineSet>,
+    pub expired: ChanSink<Bits<16>>,
+    pub cnt_tcp_retrans_segs: Signal<Out, Bit>,
+    pub cnt_tcp_timeouts: Signal<Out, Bit>,
+    pub cnt_tcp_give_ups: Signal<Out, Bit>,
+    pub cnt_tcp_challenge_acks: Signal<Out, Bit>,
+    pub cnt_tcp_no_neighbor: Signal<Out, Bit>,
+    next_hop: NextHop,
+    control: BlockRam<TcpTxControl, C>,
+    lines: BlockRam<TcpTxLine, CP2>,
+    /// Connections that have something to do; each at most once (`queued`), so there is always room.
+    queue: ChanFifo<Bits<C>, C, CP1>,
+    notices: ChanFifo<TcpTxNotice, 4, 5>,
+    step: DFF<TcpTxStep>,
+    job: DFF<TcpTxJob>,
+    index: DFF<Bits<C>>,
+    line: DFF<Bits<3>>,
+    /// The connection is to be queued when it is stored.
+    push: DFF<Bit>,
+    /// After a message of `rx` the queue has a turn.
+    turn: DFF<Bit>,
+    // scan for a notice: a notice was lost, some connection waits
+    scanning: DFF<Bit>,
+    scan_all: DFF<Bit>,
+    scan_at: DFF<Bits<C>>,
+    lost: DFF<Bit>,
+    some_wait: DFF<Bit>,
+    // the connection at hand
+    ctl: DFF<TcpTxControl>,
+    tuple: DFF<Tuple>,
+    rcv_nxt: DFF<Bits<32>>,
+    timer_at: DFF<Bits<32>>,
+    iss: DFF<Bits<32>>,
+    una: DFF<Bits<32>>,
+    nxt: DFF<Bits<32>>,
+    /// Largest `nxt`: SND.NXT as the peer knows it.
+    max: DFF<Bits<32>>,
+    wnd: DFF<Bits<32>>,
+    max_wnd: DFF<Bits<32>>,
+    cwnd: DFF<Bits<32>>,
+    ssthresh: DFF<Bits<32>>,
+    /// Octets acknowledged in congestion avoidance that cwnd has not grown for yet.
+    acc: DFF<Bits<32>>,
+    first_tx: DFF<Bits<32>>,
+    rtt_seq: DFF<Bits<32>>,
+    rtt_start: DFF<Bits<32>>,
+    rto: DFF<Bits<32>>,
+    srtt: DFF<Bits<32>>,
+    rttvar: DFF<Bits<32>>,
+    // intermediate results of an acknowledgement
+    gained: DFF<Bits<32>>,
+    left: DFF<Bits<32>>,
+    behind: DFF<Bits<32>>,
+    untimed: DFF<Bits<32>>,
+    past_frame: DFF<Bits<32>>,
+    peer_mss: DFF<Bits<16>>,
+    fresh: DFF<Bit>,
+    turned: DFF<Bit>,
+    outstanding: DFF<Bit>,
+    grow: DFF<Bit>,
+    slow: DFF<Bit>,
+    over: DFF<Bit>,
+    work: DFF<Bits<32>>,
+    negative: DFF<Bit>,
+    doublings: DFF<Bits<8>>,
+    old: DFF<Bit>,
+    // the plan
+    flight: DFF<Bits<32>>,
+    limit: DFF<Bits<32>>,
+    offset: DFF<Bits<32>>,
+    in_flight: DFF<Bits<32>>,
+    room: DFF<Bits<32>>,
+    rest: DFF<Bits<32>>,
+    len: DFF<Bits<32>>,
+    beyond: DFF<Bit>,
+    again: DFF<Bit>,
+    more: DFF<Bit>,
+    at_end: DFF<Bit>,
+    can_data: DFF<Bit>,
+    can_fin: DFF<Bit>,
+    can_syn: DFF<Bit>,
+    whole: DFF<Bit>,
+    fin_rides: DFF<Bit>,
+    want: DFF<Bit>,
+    // the segment
+    seq: DFF<Bits<32>>,
+    after: DFF<Bits<32>>,
+    ahead: DFF<Bits<32>>,
+    flags: DFF<Bits<8>>,
+    skip: DFF<Bits<16>>,
+    /// It takes sequence numbers: `octet`, one for SYN or FIN.
+    takes: DFF<Bit>,
+    octet: DFF<Bit>,
+    probing: DFF<Bit>,
+    no_route: DFF<Bit>,
+    hop: DFF<Bits<32>>,
+    source: DFF<Bits<32>>,
+    mac: DFF<Bits<48>>,
+    segment_done: DFF<Bit>,
+    payload_done: DFF<Bit>,
+    // challenge ACKs
+    spent: DFF<Bits<8>>,
+    period: DFF<Bits<32>>,
+    period_age: DFF<Bits<32>>,
+    own_mss: DFF<Bits<16>>,
+    // combinational
+    rx: Signal<Local, RxToTx>,
+    cm: Signal<Local, CmToTx>,
+    rx_index: Signal<Local, Bits<16>>,
+    cm_index: Signal<Local, Bits<16>>,
+    timer_index: Signal<Local, Bits<16>>,
+    is_syn: Signal<Local, Bit>,
+    is_open: Signal<Local, Bit>,
+    may_send: Signal<Local, Bit>,
+    scan_due: Signal<Local, Bit>,
+    head: Signal<Local, TcpTxNotice>,
+    noted: Signal<Local, TcpTxNotice>,
+    cleared: Signal<Local, TcpTxControl>,
+    stored: Signal<Local, TcpTxControl>,
+    read: Signal<Local, TcpTxLine>,
+    ports: Signal<Local, Bits<32>>,
+    write: Signal<Local, TcpTxLine>,
+    line_bits: Signal<Local, Bits<2>>,
+    address: Signal<Local, Bits<CP2>>,
+    emss: Signal<Local, Bits<32>>,
+    window_first: Signal<Local, Bits<32>>,
+    send_size: Signal<Local, Bits<16>>,
+    challenge_ok: Signal<Local, Bit>,
+    all_timed: Signal<Local, Bit>,
+    frame_passed: Signal<Local, Bit>,
+    still_out: Signal<Local, Bit>,
+    more_backoff: Signal<Local, Bits<8>>,
+    half: Signal<Local, Bits<32>>,
+    twice: Signal<Local, Bits<32>>,
+    r2: Signal<Local, Bits<32>>,
+    negated: Signal<Local, Bits<32>>,
+    quarter: Signal<Local, Bits<32>>,
+    eighth: Signal<Local, Bits<32>>,
+    spread: Signal<Local, Bits<32>>,
+    frame_skip: Signal<Local, Bits<32>>,
+    grows: Signal<Local, Bit>,
+    segment_ok: Signal<Local, Bit>,
+    payload_ok: Signal<Local, Bit>,
+    route: Signal<Local, Route>,
+    length: Signal<Local, Bits<16>>,
+    telling: Signal<Local, Bit>,
+    timer_stop: Signal<Local, Bit>,
+    arm: Signal<Local, Bit>,
+    probed: Signal<Local, Bit>,
+}
+
+impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1, CP2> {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, step, job, index, line, push, turn, scanning, scan_all, scan_at, lost, some_wait);
+        dff_setup!(self, clock, ctl, tuple, rcv_nxt, timer_at, iss, una, nxt, max, wnd, max_wnd, cwnd, ssthresh, acc);
+        dff_setup!(self, clock, first_tx, rtt_seq, rtt_start, rto, srtt, rttvar, gained, left, behind, untimed, past_frame);
+        dff_setup!(self, clock, peer_mss, fresh, turned, outstanding, grow, slow, over, work, negative, doublings, old);
+        dff_setup!(self, clock, flight, limit, offset, in_flight, room, rest, len, beyond, again, more, at_end);
+        dff_setup!(self, clock, can_data, can_fin, can_syn, whole, fin_rides, want, seq, after, ahead, flags, skip, takes, octet);
+        dff_setup!(self, clock, probing, no_route, hop, source, mac, segment_done, payload_done, spent, period, period_age, own_mss);
+        clock!(self, clock, next_hop, queue, notices);
+        self.control.read_clock.next = self.clock.val();
+        self.control.write_clock.next = self.clock.val();
+        self.lines.read_clock.next = self.clock.val();
+        self.lines.write_clock.next = self.clock.val();
+        self.queue.reset.next = self.reset.val();
+        self.notices.reset.next = self.reset.val();
+        self.next_hop.reset.next = self.reset.val();
+        for i in 0..4 {
+            self.next_hop.local[i].next = self.local[i].val();
+        }
+
+        // inputs
+        self.rx.next = self.from_rx.data.val();
+        self.rx_index.next = self.rx.val().index;
+        self.cm.next = self.from_cm.data.val();
+        self.cm_index.next = self.cm.val().index;
+        self.timer_index.next = self.expired.data.val();
+        self.from_rx.ready.next = false;
+        self.from_cm.ready.next = false;
+        self.expired.ready.next = false;
+        self.isn.ready.next = false;
+        self.answer.ready.next = false;
+        self.queue.out.ready.next = false;
+        self.notices.out.ready.next = false;
+        self.head.next = self.notices.out.data.val();
+        self.noted.next.ip = self.notice.val().ip;
+        self.noted.next.ok = self.notice.val().ok;
+        self.notices.inp.data.next = self.noted.val();
+        self.notices.inp.valid.next = self.notice_valid.val();
+        self.may_send.next = self.queue.out.valid.val() & self.to_rx.ready.val() & self.to_cm.ready.val();
+        self.scan_due.next = self.some_wait.q.val() & (self.notices.out.valid.val() | self.lost.q.val());
+
+        // outputs
+        self.ready.next = self.step.q.val() != TcpTxStep::Clear;
+        self.to_rx.valid.next = false;
+        self.to_rx.data.next.index = bit_cast::<16, C>(self.index.q.val());
+        self.to_rx.data.next.start = self.max.q.val() == self.iss.q.val();
+        self.to_rx.data.next.max = self.after.q.val();
+        self.to_rx.data.next.fin = self.flags.q.val().get_bit(0);
+        self.to_cm.valid.next = false;
+        self.to_cm.data.next.index = bit_cast::<16, C>(self.index.q.val());
+        self.to_cm.data.next.note = TxCmNote::Freed;
+        self.length.next = self.len.q.val().get_bits::<16>(0);
+        self.segment.valid.next = false;
+        self.segment.data.next.mac = self.mac.q.val();
+        self.segment.data.next.tuple = self.tuple.q.val();
+        self.segment.data.next.seq = self.seq.q.val();
+        self.segment.data.next.ack = 0.into();
+        if self.flags.q.val().get_bit(4) {
+            self.segment.data.next.ack = self.rcv_nxt.q.val();
+        }
+        self.segment.data.next.flags = self.flags.q.val();
+        self.segment.data.next.window = self.tcp_window.val();
+        self.segment.data.next.mss = 0.into();
+        if self.flags.q.val().get_bit(1) {
+            self.segment.data.next.mss = self.own_mss.q.val();
+        }
+        self.segment.data.next.tos = self.ctl.q.val().tos;
+        self.segment.data.next.len = self.length.val();
+        self.payload.valid.next = false;
+        self.payload.data.next.index = bit_cast::<16, C>(self.index.q.val());
+        self.payload.data.next.skip = self.skip.q.val();
+        self.payload.data.next.take = self.length.val();
+        self.isn_req.valid.next = false;
+        self.isn_req.data.next = self.rx.val().tuple;
+        self.query.valid.next = false;
+        self.query.data.next.ip = self.hop.q.val();
+        self.query.data.next.source = self.source.q.val();
+        self.query.data.next.recheck = self.ctl.q.val().recheck;
+        self.deadline.valid.next = false;
+        self.deadline.data.next.index = bit_cast::<16, C>(self.index.q.val());
+        self.deadline.data.next.on = self.ctl.q.val().timer_on;
+        self.deadline.data.next.at = self.timer_at.q.val();
+        self.next_hop.start.next = false;
+        self.next_hop.dst.next = self.tuple.q.val().remote_ip;
+        self.next_hop.src.next = self.tuple.q.val().local_ip;
+        self.route.next = self.next_hop.route.val();
+        self.cnt_tcp_retrans_segs.next = false;
+        self.cnt_tcp_timeouts.next = false;
+        self.cnt_tcp_give_ups.next = false;
+        self.cnt_tcp_challenge_acks.next = false;
+        self.cnt_tcp_no_neighbor.next = false;
+
+        // effective send size (TCP-11)
+        self.own_mss.d.next = self.mtu.val() - 40;
+        if self.mtu.val() <= 40 {
+            self.own_mss.d.next = 1.into();
+        }
+        self.send_size.next = self.own_mss.q.val();
+        if self.peer_mss.q.val() < self.own_mss.q.val() {
+            self.send_size.next = self.peer_mss.q.val();
+        }
+
+        // memory
+        self.line_bits.next = self.line.q.val().get_bits::<2>(0);
+        self.address.next = (bit_cast::<CP2, C>(self.index.q.val()) << 2) | bit_cast::<CP2, 2>(self.line_bits.val());
+        self.read.next = self.lines.read_data.val();
+        self.ports.next = self.read.val().c;
+        self.lines.read_address.next = self.address.val();
+        self.lines.write_address.next = self.address.val();
+        self.lines.write_enable.next = false;
+        self.write.next.a = self.tuple.q.val().local_ip;
+        self.write.next.b = self.tuple.q.val().remote_ip;
+        self.write.next.c = bit_cast::<32, 16>(self.tuple.q.val().local_port) | (bit_cast::<32, 16>(self.tuple.q.val().remote_port) << 16);
+        self.write.next.d = self.rcv_nxt.q.val();
+        self.write.next.e = self.timer_at.q.val();
+        if self.line.q.val() == 1 {
+            self.write.next.a = self.iss.q.val();
+            self.write.next.b = self.una.q.val();
+            self.write.next.c = self.nxt.q.val();
+            self.write.next.d = self.max.q.val();
+            self.write.next.e = self.wnd.q.val();
+        } else if self.line.q.val() == 2 {
+            self.write.next.a = self.max_wnd.q.val();
+            self.write.next.b = self.cwnd.q.val();
+            self.write.next.c = self.ssthresh.q.val();
+            self.write.next.d = self.acc.q.val();
+            self.write.next.e = self.first_tx.q.val();
+        } else if self.line.q.val() == 3 {
+            self.write.next.a = self.rtt_seq.q.val();
+            self.write.next.b = self.rtt_start.q.val();
+            self.write.next.c = self.rto.q.val();
+            self.write.next.d = self.srtt.q.val();
+            self.write.next.e = self.rttvar.q.val();
+        }
+        self.lines.write_data.next = self.write.val();
+        self.cleared.next.state = TcpTxState::Free;
+        self.cleared.next.close = false;
+        self.cleared.next.queued = false;
+        self.cleared.next.ack_due = false;
+        self.cleared.next.waiting = false;
+        self.cleared.next.recheck = false;
+        self.cleared.next.timer_on = false;
+        self.cleared.next.probe = false;
+        self.cleared.next.small = false;
+        self.cleared.next.timed = false;
+        self.cleared.next.sampled = false;
+        self.cleared.next.syn_lost = false;
+        self.cleared.next.since = false;
+        self.cleared.next.reset = false;
+        self.cleared.next.reset_ack = false;
+        self.cleared.next.acked = false;
+        self.cleared.next.tell_acked = false;
+        self.cleared.next.tell_timed_out = false;
+        self.cleared.next.tell_unreachable = false;
+        self.cleared.next.backoff = 0.into();
+        self.cleared.next.tos = 0.into();
+        self.cleared.next.emss = self.send_size.val();
+        self.cleared.next.frame_len = 0.into();
+        self.cleared.next.hop = 0.into();
+        self.stored.next = self.ctl.q.val();
+        self.stored.next.queued = self.ctl.q.val().queued | self.push.q.val();
+        self.control.read_address.next = self.index.q.val();
+        self.control.write_address.next = self.index.q.val();
+        self.control.write_data.next = self.stored.val();
+        self.control.write_enable.next = false;
+        self.queue.inp.data.next = self.index.q.val();
+        self.queue.inp.valid.next = false;
+
+        // what several states use
+        self.is_syn.next = (self.ctl.q.val().state == TcpTxState::SynSent) | (self.ctl.q.val().state == TcpTxState::SynReceived);
+        self.is_open.next = self.ctl.q.val().state == TcpTxState::Open;
+        self.emss.next = bit_cast::<32, 16>(self.ctl.q.val().emss);
+        self.twice.next = self.emss.val() << 1;
+        // initial window (RFC 5681 equation 1)
+        self.window_first.next = self.emss.val() << 2;
+        if self.ctl.q.val().syn_lost {
+            self.window_first.next = self.emss.val();
+        } else if self.ctl.q.val().emss > 2190 {
+            self.window_first.next = self.twice.val();
+        } else if self.ctl.q.val().emss > 1095 {
+            self.window_first.next = self.twice.val() + self.emss.val();
+        }
+        self.more_backoff.next = self.ctl.q.val().backoff;
+        if !self.ctl.q.val().backoff.all() {
+            self.more_backoff.next = self.ctl.q.val().backoff + 1;
+        }
+        self.r2.next = self.tcp_r2.val();
+        if self.is_syn.val() {
+            self.r2.next = self.tcp_r2_syn.val();
+        }
+        self.half.next = self.work.q.val() >> 1;
+        self.quarter.next = self.work.q.val() >> 2;
+        self.eighth.next = self.work.q.val() >> 3;
+        self.negated.next = bits::<32>(0) - self.work.q.val();
+        self.spread.next = self.rttvar.q.val() << 2;
+        self.all_timed.next = self.ctl.q.val().timed & !self.untimed.q.val().get_bit(31);
+        self.frame_passed.next = !self.past_frame.q.val().get_bit(31)
+            & (self.past_frame.q.val() != 0)
+            & (self.ctl.q.val().frame_len != 0)
+            & !self.ctl.q.val().acked;
+        self.still_out.next = self.una.q.val() != self.max.q.val();
+        if self.fresh.q.val() {
+            self.still_out.next = self.left.q.val() != 0;
+        }
+        self.frame_skip.next = self.offset.q.val() - 1;
+        self.ahead.d.next = self.after.q.val() - self.max.q.val();
+        self.grows.next = self.takes.q.val() & !self.ahead.q.val().get_bit(31) & (self.ahead.q.val() != 0);
+        self.segment_ok.next = self.segment_done.q.val() | self.segment.ready.val();
+        self.payload_ok.next = self.payload_done.q.val() | self.payload.ready.val() | (self.length.val() == 0);
+        self.telling.next = false;
+        self.timer_stop.next = false;
+        self.arm.next = false;
+        self.probed.next = false;
+
+        // challenge ACKs: the count starts anew every 5 seconds
+        self.challenge_ok.next = self.spent.q.val() < self.tcp_challenges.val();
+        self.period_age.d.next = self.time_us.val() - self.period.q.val();
+        if self.period_age.q.val() >= 5_000_000 {
+            self.spent.d.next = 0.into();
+            self.period.d.next = self.time_us.val();
+            self.period_age.d.next = 0.into();
+        }
+
+        match self.step.q.val() {
+            TcpTxStep::Clear => {
+                self.control.write_address.next = self.scan_at.q.val();
+                self.control.write_data.next = self.cleared.val();
+                self.control.write_enable.next = true;
+                self.scan_at.d.next = self.scan_at.q.val() + 1;
+                if self.scan_at.q.val().all() {
+                    self.step.d.next = TcpTxStep::Idle;
+                }
+            }
+            TcpTxStep::Idle => {
+                self.line.d.next = 0.into();
+                self.push.d.next = false;
+                self.takes.d.next = false;
+                self.octet.d.next = false;
+                self.probing.d.next = false;
+                self.grow.d.next = false;
+                if !self.some_wait.q.val() {
+                    self.notices.out.ready.next = true;
+                    self.lost.d.next = false;
+                }
+                if self.scan_due.val() {
+                    self.some_wait.d.next = false;
+                    self.scanning.d.next = true;
+                    self.scan_at.d.next = 0.into();
+                    self.scan_all.d.next = !self.notices.out.valid.val();
+                    if !self.notices.out.valid.val() {
+                        self.lost.d.next = false;
+                    }
+                    self.step.d.next = TcpTxStep::ScanRead;
+                } else if self.turn.q.val() & self.may_send.val() {
+                    self.turn.d.next = false;
+                    self.queue.out.ready.next = true;
+                    self.index.d.next = self.queue.out.data.val();
+                    self.job.d.next = TcpTxJob::Send;
+                    self.step.d.next = TcpTxStep::Load;
+                } else if self.from_rx.valid.val() {
+                    self.turn.d.next = true;
+                    self.index.d.next = self.rx_index.val().get_bits::<C>(0);
+                    self.job.d.next = TcpTxJob::Rx;
+                    self.step.d.next = TcpTxStep::Load;
+                    if self.rx.val().note == RxNote::Reply {
+                        self.tuple.d.next = self.rx.val().tuple;
+                        self.rcv_nxt.d.next = self.rx.val().ack;
+                        self.seq.d.next = self.rx.val().seq;
+                        self.flags.d.next = self.rx.val().flags;
+                        self.len.d.next = 0.into();
+                        self.ctl.d.next.tos = 0.into();
+                        self.ctl.d.next.recheck = false;
+                        self.step.d.next = TcpTxStep::RouteStart;
+                    }
+                } else if self.from_cm.valid.val() {
+                    self.index.d.next = self.cm_index.val().get_bits::<C>(0);
+                    self.job.d.next = TcpTxJob::Cm;
+                    self.step.d.next = TcpTxStep::Load;
+                } else if self.expired.valid.val() {
+                    self.expired.ready.next = true;
+                    self.index.d.next = self.timer_index.val().get_bits::<C>(0);
+                    self.job.d.next = TcpTxJob::Timer;
+                    self.step.d.next = TcpTxStep::Load;
+                } else if self.may_send.val() {
+                    self.queue.out.ready.next = true;
+                    self.index.d.next = self.queue.out.data.val();
+                    self.job.d.next = TcpTxJob::Send;
+                    self.step.d.next = TcpTxStep::Load;
+                }
+            }
+            // a notice: who waits for it?
+            TcpTxStep::ScanRead => {
+                self.control.read_address.next = self.scan_at.q.val();
+                self.step.d.next = TcpTxStep::ScanLook;
+            }
+            TcpTxStep::ScanLook => {
+                self.ctl.d.next = self.control.read_data.val();
+                self.step.d.next = TcpTxStep::ScanTest;
+            }
+            TcpTxStep::ScanTest => {
+                self.line.d.next = 0.into();
+                self.push.d.next = false;
+                self.step.d.next = TcpTxStep::ScanNext;
+                if self.ctl.q.val().waiting {
+                    if self.scan_all.q.val() | (self.ctl.q.val().hop == self.head.val().ip) {
+                        self.index.d.next = self.scan_at.q.val();
+                        self.job.d.next = TcpTxJob::Notice;
+                        self.step.d.next = TcpTxStep::Load;
+                    } else {
+                        self.some_wait.d.next = true;
+                    }
+                }
+            }
+            TcpTxStep::ScanNext => {
+                self.scan_at.d.next = self.scan_at.q.val() + 1;
+                self.step.d.next = TcpTxStep::ScanRead;
+                if self.scan_at.q.val().all() {
+                    self.scanning.d.next = false;
+                    self.notices.out.ready.next = !self.scan_all.q.val();
+                    self.step.d.next = TcpTxStep::Idle;
+                }
+            }
+            TcpTxStep::Load => {
+                self.line.d.next = self.line.q.val() + 1;
+                if self.line.q.val() == 1 {
+                    self.ctl.d.next = self.control.read_data.val();
+                    self.tuple.d.next.local_ip = self.read.val().a;
+                    self.tuple.d.next.remote_ip = self.read.val().b;
+                    self.tuple.d.next.local_port = self.ports.val().get_bits::<16>(0);
+                    self.tuple.d.next.remote_port = self.ports.val().get_bits::<16>(16);
+                    self.rcv_nxt.d.next = self.read.val().d;
+                    self.timer_at.d.next = self.read.val().e;
+                } else if self.line.q.val() == 2 {
+                    self.iss.d.next = self.read.val().a;
+                    self.una.d.next = self.read.val().b;
+                    self.nxt.d.next = self.read.val().c;
+                    self.max.d.next = self.read.val().d;
+                    self.wnd.d.next = self.read.val().e;
+                } else if self.line.q.val() == 3 {
+                    self.max_wnd.d.next = self.read.val().a;
+                    self.cwnd.d.next = self.read.val().b;
+                    self.ssthresh.d.next = self.read.val().c;
+                    self.acc.d.next = self.read.val().d;
+                    self.first_tx.d.next = self.read.val().e;
+                } else if self.line.q.val() == 4 {
+                    self.rtt_seq.d.next = self.read.val().a;
+                    self.rtt_start.d.next = self.read.val().b;
+                    self.rto.d.next = self.read.val().c;
+                    self.srtt.d.next = self.read.val().d;
+                    self.rttvar.d.next = self.read.val().e;
+                    self.line.d.next = 0.into();
+                    if self.job.q.val() == TcpTxJob::Rx {
+                        self.step.d.next = TcpTxStep::RxAct;
+                    } else if self.job.q.val() == TcpTxJob::Cm {
+                        self.step.d.next = TcpTxStep::CmAct;
+                    } else if self.job.q.val() == TcpTxJob::Timer {
+                        self.step.d.next = TcpTxStep::TimerAct;
+                    } else if self.job.q.val() == TcpTxJob::Notice {
+                        self.step.d.next = TcpTxStep::NoticeAct;
+                    } else {
+                        self.step.d.next = TcpTxStep::SendAct;
+                    }
+                }
+            }
+
+            // messages of tcp::rx
+            TcpTxStep::RxAct => {
+                self.peer_mss.d.next = self.rx.val().mss;
+                if self.rx.val().mss == 0 {
+                    self.peer_mss.d.next = 536.into();
+                }
+                self.step.d.next = TcpTxStep::Finish;
+                if self.rx.val().note == RxNote::Open {
+                    self.step.d.next = TcpTxStep::Isn;
+                } else if self.rx.val().note == RxNote::Syn {
+                    if self.ctl.q.val().state == TcpTxState::SynSent {
+                        self.step.d.next = TcpTxStep::Ack1;
+                    }
+                } else if self.rx.val().note == RxNote::Update {
+                    if (self.ctl.q.val().state == TcpTxState::SynReceived) | self.is_open.val() {
+                        self.step.d.next = TcpTxStep::Ack1;
+                    }
+                } else if self.rx.val().note == RxNote::Answer {
+                    if ((self.ctl.q.val().state == TcpTxState::SynReceived) | self.is_open.val())
+                        & (!self.rx.val().challenge | self.challenge_ok.val())
+                    {
+                        self.ctl.d.next.ack_due = true;
+                        self.push.d.next = true;
+                        if self.rx.val().challenge {
+                            self.spent.d.next = self.spent.q.val() + 1;
+                            self.cnt_tcp_challenge_acks.next = true;
+                        }
+                        self.step.d.next = TcpTxStep::Store;
+                    }
+                } else if (self.rx.val().note == RxNote::Stop) & (self.is_syn.val() | self.is_open.val()) {
+                    self.ctl.d.next.state = TcpTxState::Dead;
+                    self.ctl.d.next.waiting = false;
+                    self.timer_stop.next = true;
+                }
+            }
+            TcpTxStep::Isn => {
+                self.isn_req.valid.next = true;
+                if self.isn_req.ready.val() {
+                    self.step.d.next = TcpTxStep::IsnWait;
+                }
+            }
+            TcpTxStep::IsnWait => {
+                self.isn.ready.next = true;
+                if self.isn.valid.val() {
+                    self.ctl.d.next = self.cleared.val();
+                    self.ctl.d.next.queued = self.ctl.q.val().queued;
+                    self.ctl.d.next.state = TcpTxState::SynSent;
+                    if self.rx.val().passive {
+                        self.ctl.d.next.state = TcpTxState::SynReceived;
+                    }
+                    self.tuple.d.next = self.rx.val().tuple;
+                    self.rcv_nxt.d.next = self.rx.val().rcv_nxt;
+                    self.iss.d.next = self.isn.data.val();
+                    self.una.d.next = self.isn.data.val();
+                    self.nxt.d.next = self.isn.data.val();
+                    self.max.d.next = self.isn.data.val();
+                    self.wnd.d.next = self.rx.val().window;
+                    self.max_wnd.d.next = self.rx.val().window;
+                    self.ssthresh.d.next = 0xFFFF_FFFF_u64.into();
+                    self.acc.d.next = 0.into();
+                    self.rto.d.next = self.tcp_rto_init.val();
+                    self.push.d.next = true;
+                    self.step.d.next = TcpTxStep::ClampHigh;
+                }
+            }
+            TcpTxStep::Ack1 => {
+                self.gained.d.next = self.rx.val().ack - self.una.q.val();
+                self.left.d.next = self.max.q.val() - self.rx.val().ack;
+                self.behind.d.next = self.nxt.q.val() - self.rx.val().ack;
+                self.untimed.d.next = self.rx.val().ack - self.rtt_seq.q.val();
+                self.past_frame.d.next = self.iss.q.val() + bit_cast::<32, 16>(self.ctl.q.val().frame_len);
+                self.rcv_nxt.d.next = self.rx.val().rcv_nxt;
+                if self.rx.val().note == RxNote::Syn {
+                    self.ctl.d.next.emss = self.send_size.val();
+                }
+                self.step.d.next = TcpTxStep::Ack2;
+            }
+            TcpTxStep::Ack2 => {
+                self.fresh.d.next = (self.gained.q.val() != 0) & !self.gained.q.val().get_bit(31) & !self.left.q.val().get_bit(31);
+                self.turned.d.next = (self.wnd.q.val() == 0) != (self.rx.val().window == 0);
+                self.past_frame.d.next = self.rx.val().ack - self.past_frame.q.val();
+                self.wnd.d.next = self.rx.val().window;
+                self.step.d.next = TcpTxStep::Ack3;
+            }
+            TcpTxStep::Ack3 => {
+                self.push.d.next = true;
+                self.outstanding.d.next = self.still_out.val();
+                self.grow.d.next = self.fresh.q.val() & self.is_open.val();
+                self.step.d.next = TcpTxStep::AckTimer;
+                if self.rx.val().ack_now | (self.rx.val().note == RxNote::Syn) {
+                    self.ctl.d.next.ack_due = true;
+                }
+                if self.max_wnd.q.val() < self.wnd.q.val() {
+                    self.max_wnd.d.next = self.wnd.q.val();
+                }
+                if self.turned.q.val() {
+                    self.ctl.d.next.backoff = 0.into();
+                    self.ctl.d.next.probe = false;
+                }
+                if self.fresh.q.val() {
+                    self.ctl.d.next.backoff = 0.into();
+                    self.ctl.d.next.since = self.left.q.val() != 0;
+                    self.first_tx.d.next = self.time_us.val();
+                    self.una.d.next = self.rx.val().ack;
+                    if self.behind.q.val().get_bit(31) {
+                        self.nxt.d.next = self.rx.val().ack;
+                    }
+                    if self.frame_passed.val() {
+                        self.ctl.d.next.acked = true;
+                        self.ctl.d.next.tell_acked = true;
+                    }
+                    if self.all_timed.val() {
+                        self.ctl.d.next.timed = false;
+                        self.step.d.next = TcpTxStep::Rtt1;
+                    } else if self.is_open.val() {
+                        self.step.d.next = TcpTxStep::Grow1;
+                    } else if self.ctl.q.val().syn_lost & (self.rto.q.val() < 3_000_000) {
+                        // RFC 6298 (5.7)
+                        self.rto.d.next = 3_000_000.into();
+                        self.step.d.next = TcpTxStep::ClampHigh;
+                    }
+                    if self.is_syn.val() {
+                        self.ctl.d.next.state = TcpTxState::Open;
+                        self.cwnd.d.next = self.window_first.val();
+                    }
+                } else if self.rx.val().note == RxNote::Syn {
+                    // simultaneous open: SYN again, now with ACK
+                    self.ctl.d.next.state = TcpTxState::SynReceived;
+                    self.ctl.d.next.timed = false;
+                    self.nxt.d.next = self.iss.q.val();
+                } else if !self.still_out.val() | (self.wnd.q.val() == 0) {
+                    self.ctl.d.next.since = false;
+                }
+            }
+            TcpTxStep::Rtt1 => {
+                self.work.d.next = self.time_us.val() - self.rtt_start.q.val();
+                self.step.d.next = TcpTxStep::Rtt2;
+            }
+            TcpTxStep::Rtt2 => {
+                // no sum below can then pass 2^31
+                if self.work.q.val().get_bits::<4>(28) != 0 {
+                    self.work.d.next = 0x0FFF_FFFF.into();
+                }
+                self.step.d.next = TcpTxStep::Rtt3;
+            }
+            TcpTxStep::Rtt3 => {
+                self.ctl.d.next.sampled = true;
+                if self.ctl.q.val().sampled {
+                    self.work.d.next = self.srtt.q.val() - self.work.q.val();
+                    self.step.d.next = TcpTxStep::Rtt4;
+                } else {
+                    self.srtt.d.next = self.work.q.val();
+                    self.rttvar.d.next = self.half.val();
+                    self.step.d.next = TcpTxStep::Rtt7;
+                }
+            }
+            TcpTxStep::Rtt4 => {
+                self.negative.d.next = self.work.q.val().get_bit(31);
+                if self.work.q.val().get_bit(31) {
+                    self.work.d.next = self.negated.val();
+                }
+                self.step.d.next = TcpTxStep::Rtt5;
+            }
+            TcpTxStep::Rtt5 => {
+                self.rttvar.d.next = self.rttvar.q.val() - (self.rttvar.q.val() >> 2);
+                self.srtt.d.next = self.srtt.q.val() - self.eighth.val();
+                if self.negative.q.val() {
+                    self.srtt.d.next = self.srtt.q.val() + self.eighth.val();
+                }
+                self.step.d.next = TcpTxStep::Rtt6;
+            }
+            TcpTxStep::Rtt6 => {
+                self.rttvar.d.next = self.rttvar.q.val() + self.quarter.val();
+                self.step.d.next = TcpTxStep::Rtt7;
+            }
+            TcpTxStep::Rtt7 => {
+                // the clock's granularity is 1 us
+                self.rto.d.next = self.srtt.q.val() + self.spread.val();
+                if self.spread.val() == 0 {
+                    self.rto.d.next = self.srtt.q.val() + 1;
+                }
+                self.step.d.next = TcpTxStep::ClampLow;
+            }
+            TcpTxStep::ClampLow => {
+                if self.rto.q.val() < self.tcp_rto_min.val() {
+                    self.rto.d.next = self.tcp_rto_min.val();
+                }
+                self.step.d.next = TcpTxStep::ClampHigh;
+            }
+            TcpTxStep::ClampHigh => {
+                if self.tcp_rto_max.val() < self.rto.q.val() {
+                    self.rto.d.next = self.tcp_rto_max.val();
+                }
+                self.step.d.next = TcpTxStep::Store;
+                if (self.job.q.val() == TcpTxJob::Rx) & (self.rx.val().note != RxNote::Open) {
+                    self.step.d.next = TcpTxStep::AckTimer;
+                    if self.grow.q.val() {
+                        self.step.d.next = TcpTxStep::Grow1;
+                    }
+                }
+            }
+            TcpTxStep::Grow1 => {
+                self.slow.d.next = self.cwnd.q.val() < self.ssthresh.q.val();
+                self.acc.d.next = self.acc.q.val() + self.gained.q.val();
+                self.work.d.next = self.gained.q.val();
+                if self.emss.val() < self.gained.q.val() {
+                    self.work.d.next = self.emss.val();
+                }
+                self.step.d.next = TcpTxStep::Grow2;
+            }
+            TcpTxStep::Grow2 => {
+                self.over.d.next = self.acc.q.val() >= self.cwnd.q.val();
+                self.step.d.next = TcpTxStep::Grow3;
+                if self.slow.q.val() {
+                    self.acc.d.next = 0.into();
+                    // larger than any window is large enough
+                    if !self.cwnd.q.val().get_bit(30) {
+                        self.cwnd.d.next = self.cwnd.q.val() + self.work.q.val();
+                    }
+                    self.step.d.next = TcpTxStep::AckTimer;
+                }
+            }
+            TcpTxStep::Grow3 => {
+                if self.over.q.val() {
+                    self.acc.d.next = self.acc.q.val() - self.cwnd.q.val();
+                    if !self.cwnd.q.val().get_bit(30) {
+                        self.cwnd.d.next = self.cwnd.q.val() + self.emss.val();
+                    }
+                }
+                self.step.d.next = TcpTxStep::AckTimer;
+            }
+            TcpTxStep::AckTimer => {
+                self.step.d.next = TcpTxStep::Store;
+                if self.fresh.q.val() | self.turned.q.val() {
+                    if self.outstanding.q.val() {
+                        self.arm.next = true;
+                    } else {
+                        self.timer_stop.next = true;
+                    }
+                }
+            }
+
+            // requests of the connection manager
+            TcpTxStep::CmAct => {
+                self.step.d.next = TcpTxStep::Finish;
+                if (self.cm.val().op == CmTxOp::Send) | (self.cm.val().op == CmTxOp::Close) {
+                    if self.is_syn.val() | self.is_open.val() {
+                        self.push.d.next = true;
+                        self.step.d.next = TcpTxStep::Store;
+                        if self.cm.val().op == CmTxOp::Send {
+                            self.ctl.d.next.frame_len = self.cm.val().len;
+                            self.ctl.d.next.tos = self.cm.val().tos;
+                        } else {
+                            self.ctl.d.next.close = true;
+                        }
+                    }
+                } else if (self.ctl.q.val().state != TcpTxState::Free) & (self.ctl.q.val().state != TcpTxState::Ending) {
+                    // in SYN-SENT the peer may know us if our SYN has left; it has told us nothing to acknowledge
+                    self.ctl.d.next.reset_ack = self.ctl.q.val().state != TcpTxState::SynSent;
+                    self.ctl.d.next.reset = (self.cm.val().op == CmTxOp::Abort)
+                        & (self.is_open.val()
+                            | (self.ctl.q.val().state == TcpTxState::SynReceived)
+                            | (self.is_syn.val() & (self.max.q.val() != self.iss.q.val())));
+                    self.ctl.d.next.state = TcpTxState::Ending;
+                    self.ctl.d.next.waiting = false;
+                    self.ctl.d.next.tell_acked = false;
+                    self.ctl.d.next.tell_timed_out = false;
+                    self.ctl.d.next.tell_unreachable = false;
+                    self.push.d.next = true;
+                    self.timer_stop.next = true;
+                }
+            }
+
+            // the neighbour that it waits for
+            TcpTxStep::NoticeAct => {
+                self.ctl.d.next.waiting = false;
+                self.step.d.next = TcpTxStep::Store;
+                if self.scan_all.q.val() | self.head.val().ok {
+                    self.push.d.next = true;
+                } else {
+                    self.cnt_tcp_no_neighbor.next = true;
+                    self.ctl.d.next.ack_due = false;
+                    if self.is_syn.val() {
+                        self.ctl.d.next.state = TcpTxState::Dead;
+                        self.ctl.d.next.tell_unreachable = true;
+                        self.push.d.next = true;
+                        self.timer_stop.next = true;
+                    }
+                }
+            }
+
+            // its deadline
+            TcpTxStep::TimerAct => {
+                self.work.d.next = self.max.q.val() - self.una.q.val();
+                self.flight.d.next = self.time_us.val() - self.timer_at.q.val();
+                self.limit.d.next = self.time_us.val() - self.first_tx.q.val();
+                self.step.d.next = TcpTxStep::Expire1;
+                if !self.ctl.q.val().timer_on {
+                    self.step.d.next = TcpTxStep::Finish;
+                }
+            }
+            TcpTxStep::Expire1 => {
+                self.old.d.next = self.ctl.q.val().since & (self.limit.q.val() >= self.r2.val());
+                self.outstanding.d.next = self.work.q.val() != 0;
+                self.ctl.d.next.timer_on = false;
+                self.push.d.next = true;
+                self.step.d.next = TcpTxStep::Expire2;
+                if self.flight.q.val().get_bit(31) {
+                    self.step.d.next = TcpTxStep::Finish;
+                }
+            }
+            TcpTxStep::Expire2 => {
+                self.step.d.next = TcpTxStep::Store;
+                if self.old.q.val() {
+                    self.cnt_tcp_give_ups.next = true;
+                    self.ctl.d.next.state = TcpTxState::Dead;
+                    self.ctl.d.next.waiting = false;
+                    self.ctl.d.next.tell_timed_out = true;
+                } else if self.outstanding.q.val() & (self.is_syn.val() | (self.wnd.q.val() != 0)) {
+                    self.cnt_tcp_timeouts.next = true;
+                    self.nxt.d.next = self.una.q.val();
+                    self.ctl.d.next.timed = false;
+                    self.ctl.d.next.small = true;
+                    self.ctl.d.next.syn_lost = self.is_syn.val();
+                    self.ctl.d.next.backoff = self.more_backoff.val();
+                    self.ctl.d.next.recheck = self.more_backoff.val() == self.tcp_r1.val();
+                    self.cwnd.d.next = self.emss.val();
+                    self.acc.d.next = 0.into();
+                    if self.is_open.val() & (self.ctl.q.val().backoff == 0) {
+                        self.ssthresh.d.next = self.twice.val();
+                        if self.twice.val() < self.half.val() {
+                            self.ssthresh.d.next = self.half.val();
+                        }
+                    }
+                    self.rto.d.next = self.rto.q.val() << 1;
+                    self.step.d.next = TcpTxStep::ClampHigh;
+                } else if self.is_open.val() {
+                    self.ctl.d.next.small = self.wnd.q.val() != 0;
+                    self.ctl.d.next.probe = self.wnd.q.val() == 0;
+                }
+            }
+
+            // a turn of the queue
+            TcpTxStep::SendAct => {
+                self.telling.next = self.ctl.q.val().tell_acked | self.ctl.q.val().tell_timed_out | self.ctl.q.val().tell_unreachable;
+                self.to_cm.valid.next = self.telling.val();
+                self.to_cm.data.next.note = TxCmNote::Unreachable;
+                if self.ctl.q.val().tell_acked {
+                    self.to_cm.data.next.note = TxCmNote::Acked;
+                } else if self.ctl.q.val().tell_timed_out {
+                    self.to_cm.data.next.note = TxCmNote::TimedOut;
+                }
+                if !self.telling.val() | self.to_cm.ready.val() {
+                    self.ctl.d.next.queued = false;
+                    self.ctl.d.next.tell_acked = false;
+                    if self.ctl.q.val().tell_acked {
+                        self.push.d.next = self.ctl.q.val().tell_timed_out | self.ctl.q.val().tell_unreachable;
+                    } else {
+                        self.ctl.d.next.tell_timed_out = false;
+                        self.ctl.d.next.tell_unreachable = false;
+                    }
+                    self.step.d.next = TcpTxStep::Store;
+                    if self.is_syn.val() | self.is_open.val() {
+                        self.step.d.next = TcpTxStep::Plan1;
+                    } else if self.ctl.q.val().state == TcpTxState::Ending {
+                        self.len.d.next = 0.into();
+                        self.seq.d.next = self.max.q.val();
+                        self.flags.d.next = 0x04.into();
+                        if self.ctl.q.val().reset_ack {
+                            self.flags.d.next = 0x14.into();
+                        }
+                        self.step.d.next = TcpTxStep::FreeWait;
+                        if self.ctl.q.val().reset {
+                            self.step.d.next = TcpTxStep::RouteStart;
+                        }
+                    }
+                }
+            }
+            // `offset` 0 is SYN, 1..=frame_len the frame, then FIN
+            TcpTxStep::Plan1 => {
+                self.flight.d.next = self.nxt.q.val() - self.una.q.val();
+                self.limit.d.next = self.wnd.q.val();
+                if self.cwnd.q.val() < self.wnd.q.val() {
+                    self.limit.d.next = self.cwnd.q.val();
+                }
+                self.offset.d.next = self.nxt.q.val() - self.iss.q.val();
+                self.in_flight.d.next = self.max.q.val() - self.una.q.val();
+                self.behind.d.next = self.nxt.q.val() - self.max.q.val();
+                self.rest.d.next = bit_cast::<32, 16>(self.ctl.q.val().frame_len) + 1;
+                self.step.d.next = TcpTxStep::Plan2;
+            }
+            TcpTxStep::Plan2 => {
+                self.over.d.next = self.limit.q.val() > self.flight.q.val();
+                self.room.d.next = self.limit.q.val() - self.flight.q.val();
+                self.rest.d.next = self.rest.q.val() - self.offset.q.val();
+                self.skip.d.next = self.frame_skip.val().get_bits::<16>(0);
+                self.beyond.d.next = self.in_flight.q.val() > self.wnd.q.val();
+                self.outstanding.d.next = self.in_flight.q.val() != 0;
+                self.again.d.next = self.behind.q.val().get_bit(31);
+                self.step.d.next = TcpTxStep::Plan3;
+            }
+            TcpTxStep::Plan3 => {
+                if !self.over.q.val() {
+                    self.room.d.next = 0.into();
+                }
+                self.len.d.next = self.emss.val();
+                if self.rest.q.val() < self.emss.val() {
+                    self.len.d.next = self.rest.q.val();
+                }
+                self.more.d.next = !self.rest.q.val().get_bit(31) & (self.rest.q.val() != 0);
+                self.at_end.d.next = self.rest.q.val() == 0;
+                self.step.d.next = TcpTxStep::Plan4;
+            }
+            TcpTxStep::Plan4 => {
+                if self.room.q.val() < self.len.q.val() {
+                    self.len.d.next = self.room.q.val();
+                }
+                self.step.d.next = TcpTxStep::Plan5;
+            }
+            TcpTxStep::Plan5 => {
+                self.whole.d.next = self.len.q.val() == self.rest.q.val();
+                self.fin_rides.d.next = self.ctl.q.val().close & (self.room.q.val() > self.len.q.val());
+                self.can_data.d.next = self.is_open.val()
+                    & self.more.q.val()
+                    & (self.len.q.val() != 0)
+                    & ((self.len.q.val() == self.emss.val())
+                        | (self.len.q.val() == self.rest.q.val())
+                        | (self.len.q.val() >= (self.max_wnd.q.val() >> 1))
+                        | self.ctl.q.val().small);
+                self.can_fin.d.next = self.is_open.val() & self.at_end.q.val() & self.ctl.q.val().close & (self.room.q.val() != 0);
+                self.can_syn.d.next = self.is_syn.val() & (self.offset.q.val() == 0);
+                self.want.d.next = self.is_open.val() & (self.more.q.val() | (self.at_end.q.val() & self.ctl.q.val().close));
+                self.step.d.next = TcpTxStep::Plan6;
+            }
+            TcpTxStep::Plan6 => {
+                self.seq.d.next = self.nxt.q.val();
+                self.after.d.next = self.nxt.q.val();
+                self.len.d.next = 0.into();
+                self.flags.d.next = 0x10.into();
+                self.step.d.next = TcpTxStep::RouteStart;
+                if self.ctl.q.val().probe & (self.wnd.q.val() == 0) & (self.want.q.val() | self.outstanding.q.val()) {
+                    self.seq.d.next = self.una.q.val() - 1;
+                    self.probing.d.next = true;
+                } else if self.can_syn.q.val() {
+                    self.takes.d.next = true;
+                    self.octet.d.next = true;
+                    self.flags.d.next = 0x02.into();
+                    if self.ctl.q.val().state == TcpTxState::SynReceived {
+                        self.flags.d.next = 0x12.into();
+                    }
+                } else if self.can_data.q.val() {
+                    self.takes.d.next = true;
+                    self.len.d.next = self.len.q.val();
+                    self.after.d.next = self.nxt.q.val() + self.len.q.val();
+                    if self.whole.q.val() {
+                        self.flags.d.next = 0x18.into();
+                        if self.fin_rides.q.val() {
+                            self.octet.d.next = true;
+                            self.flags.d.next = 0x19.into();
+                        }
+                    }
+                } else if self.can_fin.q.val() {
+                    self.takes.d.next = true;
+                    self.octet.d.next = true;
+                    self.flags.d.next = 0x11.into();
+                } else if self.ctl.q.val().ack_due & (self.ctl.q.val().state != TcpTxState::SynSent) {
+                    self.seq.d.next = self.max.q.val();
+                    if self.beyond.q.val() & self.is_open.val() {
+                        self.seq.d.next = self.una.q.val() + self.wnd.q.val();
+                    }
+                } else {
+                    // blocked by the window with nothing in flight: probes, or the override of TCP-20
+                    self.step.d.next = TcpTxStep::Store;
+                    if self.want.q.val() & !self.outstanding.q.val() & !self.ctl.q.val().timer_on {
+                        self.arm.next = true;
+                    }
+                }
+            }
+
+            // one segment: next hop, neighbour, out
+            TcpTxStep::RouteStart => {
+                if self.octet.q.val() {
+                    self.after.d.next = self.after.q.val() + 1;
+                }
+                self.next_hop.start.next = true;
+                self.step.d.next = TcpTxStep::Route;
+            }
+            TcpTxStep::Route => {
+                self.hop.d.next = self.route.val().ip;
+                self.source.d.next = self.route.val().source;
+                self.mac.d.next = self.own_mac.val();
+                self.no_route.d.next = true;
+                if self.next_hop.done.val() {
+                    self.step.d.next = TcpTxStep::NotSent;
+                    if self.route.val().resolve {
+                        self.step.d.next = TcpTxStep::Query;
+                    } else if self.route.val().own {
+                        self.step.d.next = TcpTxStep::Tell;
+                    }
+                }
+            }
+            TcpTxStep::Query => {
+                self.query.valid.next = true;
+                self.no_route.d.next = false;
+                if self.query.ready.val() {
+                    self.step.d.next = TcpTxStep::Answer;
+                }
+            }
+            TcpTxStep::Answer => {
+                self.answer.ready.next = true;
+                self.mac.d.next = self.answer.data.val().mac;
+                if self.answer.valid.val() {
+                    self.step.d.next = TcpTxStep::NotSent;
+                    if self.answer.data.val().found {
+                        self.step.d.next = TcpTxStep::Tell;
+                    }
+                }
+            }
+            TcpTxStep::Tell => {
+                self.to_rx.valid.next = self.grows.val();
+                if !self.grows.val() | self.to_rx.ready.val() {
+                    self.step.d.next = TcpTxStep::Emit;
+                }
+            }
+            TcpTxStep::Emit => {
+                self.segment.valid.next = !self.segment_done.q.val();
+                self.payload.valid.next = !self.payload_done.q.val() & (self.length.val() != 0);
+                self.segment_done.d.next = self.segment_ok.val() & !self.payload_ok.val();
+                self.payload_done.d.next = self.payload_ok.val() & !self.segment_ok.val();
+                if self.segment_ok.val() & self.payload_ok.val() {
+                    self.step.d.next = TcpTxStep::Sent;
+                }
+            }
+            TcpTxStep::Sent => {
+                self.step.d.next = TcpTxStep::Store;
+                self.ctl.d.next.waiting = false;
+                self.ctl.d.next.recheck = false;
+                if self.flags.q.val().get_bit(4) {
+                    self.ctl.d.next.ack_due = false;
+                }
+                if self.takes.q.val() {
+                    self.nxt.d.next = self.after.q.val();
+                    self.ctl.d.next.small = false;
+                    // there may be more
+                    self.push.d.next = self.is_open.val();
+                    if self.grows.val() {
+                        self.max.d.next = self.after.q.val();
+                    }
+                    if self.again.q.val() {
+                        self.ctl.d.next.timed = false;
+                        self.cnt_tcp_retrans_segs.next = true;
+                    } else if !self.ctl.q.val().timed {
+                        self.ctl.d.next.timed = true;
+                        self.rtt_seq.d.next = self.after.q.val();
+                        self.rtt_start.d.next = self.time_us.val();
+                    }
+                }
+                if self.probing.q.val() {
+                    self.probed.next = true;
+                    self.ctl.d.next.probe = false;
+                    self.ctl.d.next.backoff = self.more_backoff.val();
+                }
+                if self.takes.q.val() | self.probing.q.val() {
+                    self.ctl.d.next.since = true;
+                    if !self.ctl.q.val().since {
+                        self.first_tx.d.next = self.time_us.val();
+                    }
+                    self.arm.next = !self.ctl.q.val().timer_on;
+                }
+                if self.job.q.val() == TcpTxJob::Rx {
+                    self.step.d.next = TcpTxStep::Finish;
+                } else if self.ctl.q.val().state == TcpTxState::Ending {
+                    self.step.d.next = TcpTxStep::FreeWait;
+                }
+            }
+            TcpTxStep::NotSent => {
+                self.step.d.next = TcpTxStep::Store;
+                self.ctl.d.next.recheck = false;
+                if self.job.q.val() == TcpTxJob::Rx {
+                    self.cnt_tcp_no_neighbor.next = true;
+                    self.step.d.next = TcpTxStep::Finish;
+                } else if self.ctl.q.val().state == TcpTxState::Ending {
+                    self.cnt_tcp_no_neighbor.next = true;
+                    self.step.d.next = TcpTxStep::FreeWait;
+                } else {
+                    if self.takes.q.val() | self.probing.q.val() {
+                        self.ctl.d.next.since = true;
+                        if !self.ctl.q.val().since {
+                            self.first_tx.d.next = self.time_us.val();
+                        }
+                        self.arm.next = !self.ctl.q.val().timer_on;
+                    }
+                    if self.no_route.q.val() {
+                        self.cnt_tcp_no_neighbor.next = true;
+                        self.ctl.d.next.waiting = false;
+                        self.ctl.d.next.ack_due = false;
+                        if self.is_syn.val() {
+                            self.ctl.d.next.state = TcpTxState::Dead;
+                            self.ctl.d.next.tell_unreachable = true;
+                            self.push.d.next = true;
+                            self.arm.next = false;
+                            self.timer_stop.next = true;
+                        }
+                    } else {
+                        self.ctl.d.next.waiting = true;
+                        self.ctl.d.next.hop = self.hop.q.val();
+                        self.some_wait.d.next = true;
+                    }
+                }
+            }
+            TcpTxStep::FreeWait => {
+                // it stays low: payloads are asked for here alone
+                self.to_cm.valid.next = !self.payload_busy.val();
+                if !self.payload_busy.val() & self.to_cm.ready.val() {
+                    self.ctl.d.next.state = TcpTxState::Free;
+                    self.step.d.next = TcpTxStep::Store;
+                }
+            }
+
+            // the deadline, and back to memory
+            TcpTxStep::ArmShift => {
+                self.doublings.d.next = self.doublings.q.val() - 1;
+                self.work.d.next = self.work.q.val() << 1;
+                if self.work.q.val() >= self.tcp_rto_max.val() {
+                    self.work.d.next = self.tcp_rto_max.val();
+                    self.step.d.next = TcpTxStep::ArmAt;
+                } else if self.doublings.q.val() == 0 {
+                    self.work.d.next = self.work.q.val();
+                    self.step.d.next = TcpTxStep::ArmAt;
+                }
+            }
+            TcpTxStep::ArmAt => {
+                self.timer_at.d.next = self.time_us.val() + self.work.q.val();
+                self.ctl.d.next.timer_on = true;
+                self.step.d.next = TcpTxStep::SetTimer;
+            }
+            TcpTxStep::SetTimer => {
+                self.deadline.valid.next = true;
+                if self.deadline.ready.val() {
+                    self.step.d.next = TcpTxStep::Store;
+                }
+            }
+            TcpTxStep::Store => {
+                self.line.d.next = self.line.q.val() + 1;
+                self.lines.write_enable.next = true;
+                if self.line.q.val() == 0 {
+                    self.control.write_enable.next = true;
+                    self.queue.inp.valid.next = self.push.q.val() & !self.ctl.q.val().queued;
+                } else if self.line.q.val() == 3 {
+                    self.step.d.next = TcpTxStep::Finish;
+                }
+            }
+            TcpTxStep::Finish => {
+                self.from_rx.ready.next = self.job.q.val() == TcpTxJob::Rx;
+                self.from_cm.ready.next = self.job.q.val() == TcpTxJob::Cm;
+                self.step.d.next = TcpTxStep::Idle;
+                if self.scanning.q.val() {
+                    self.step.d.next = TcpTxStep::ScanNext;
+                }
+            }
+            _ => {
+                self.step.d.next = TcpTxStep::Clear;
+            }
+        }
+        if self.timer_stop.val() {
+            self.step.d.next = TcpTxStep::Store;
+            if self.ctl.q.val().timer_on {
+                self.ctl.d.next.timer_on = false;
+                self.step.d.next = TcpTxStep::SetTimer;
+            }
+        } else if self.arm.val() {
+            self.work.d.next = self.rto.q.val();
+            self.doublings.d.next = self.ctl.q.val().backoff;
+            if self.probed.val() {
+                self.doublings.d.next = self.more_backoff.val();
+            }
+            // only probes are spaced by doubling here; a time-out has doubled RTO itself
+            if self.takes.q.val() | (self.job.q.val() == TcpTxJob::Rx) {
+                self.doublings.d.next = 0.into();
+            }
+            self.step.d.next = TcpTxStep::ArmShift;
+        }
+        if self.notice_valid.val() & !self.notices.inp.ready.val() {
+            self.lost.d.next = true;
+        }
+        if self.reset.val() {
+            self.step.d.next = TcpTxStep::Clear;
+            self.scan_at.d.next = 0.into();
+            self.scanning.d.next = false;
+            self.some_wait.d.next = false;
+            self.lost.d.next = false;
+            self.turn.d.next = false;
+            self.segment_done.d.next = false;
+            self.payload_done.d.next = false;
+            self.spent.d.next = 0.into();
+        }
+    }
+}
