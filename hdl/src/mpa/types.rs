@@ -7,7 +7,7 @@ use rust_hdl::prelude::*;
 pub struct StartFrame {
     /// Reply key; else Request key.
     pub reply: Bit,
-    /// Octet 16: M 0x80, C 0x40, R 0x20, S 0x10.
+    /// Octet 16: M 0x80, C 0x40, R 0x20, S 0x10. Bits without a meaning (S in revision 1 is one) are 0 in what was received and are sent as 0.
     pub flags: Bits<8>,
     pub rev: Bits<8>,
     /// Octets of private data without the enhanced words.
