@@ -86,6 +86,7 @@ pub struct Core {
     cmd_ring: CmdRing<4, 5>,
     evt_ring: EvtRing,
     engine: Engine<4, 16>,
+    listener_told: DFF<Bit>,
     port_db: PortDbFull,
     arp_ignored: PulseMerge<2>,
     meta_dropped: PulseMerge<2>,
@@ -174,6 +175,7 @@ impl Default for Core {
             cmd_ring: Default::default(),
             evt_ring: Default::default(),
             engine: Default::default(),
+            listener_told: Default::default(),
             port_db: Default::default(),
             arp_ignored: Default::default(),
             meta_dropped: Default::default(),
@@ -216,6 +218,7 @@ impl Logic for Core {
         clock!(self, clock, regs, time_base, reset_seq, irq, counters, dma_read, dma_write, cmd_ring, evt_ring, engine, port_db);
         clock!(self, clock, arp_ignored, meta_dropped, doorbell_errors);
         clock!(self, clock, rx_parser, rx_buffer, rx_router, icmp, arp, l2_rx, l2_tx, tx_mux);
+        dff_setup!(self, clock, listener_told);
         self.clear.next = self.reset_seq.clear.val();
         self.enabled.next = self.reset_seq.enabled.val();
 
@@ -345,6 +348,11 @@ impl Logic for Core {
         ChanSrc::<DmaRequest>::join(&mut self.evt_ring.req, &mut self.dma_write.req[0]);
         ChanSrc::<DmaBeat>::join(&mut self.evt_ring.beat, &mut self.dma_write.beat[0]);
         DmaDoneSrc::join(&mut self.dma_write.done[0], &mut self.evt_ring.done);
+
+        // nothing has connections yet: a listener's end is carried out when it is told
+        self.engine.listener.ready.next = true;
+        self.engine.listener_done.next = self.listener_told.q.val();
+        self.listener_told.d.next = self.engine.listener.valid.val();
 
         // engine <-> port database
         ChanSrc::<PortRequest>::join(&mut self.engine.port_req, &mut self.port_db.request);

@@ -4,22 +4,24 @@
 //! **Interface.** `cmd` offers the oldest command of the ring and keeps it there until the engine takes it, which it does
 //! together with the answer: the ring's output is the engine's working register. `evt` takes exactly one event a command; while the
 //! event ring has no room the engine waits there, and nothing but later commands waits with it (CM-44). `port_req`/`port_rsp` is the
-//! port database. `addresses` are the four local addresses, for the receive path, ARP and the checks here.
+//! port database. `addresses` are the four local addresses, for the receive path, ARP and the checks here. `listener` tells `cm::conn` of
+//! each listener that was made, before the LISTEN_REPLY, and of each that ends; FREED waits until `listener_done` says that nothing of it can follow
+//! (CM-22). `cm::conn` takes an update within a bounded time, whatever the host does, and answers when the events that it has raised are taken.
 //!
 //! **States.** See [`EngineState`]; every command ends in `Answer`, whatever it was.
 //!
 //! | command | path |
 //! |---|---|
 //! | NOP, unknown, ADDRESS_ADD, ADDRESS_DELETE | Idle, Read, Check, Answer |
-//! | LISTEN | Idle, Read, Check, Port, PortWait, (granted: Entry, Number,) Answer |
-//! | UNLISTEN | Idle, Read, Check, (live and same generation: Port, PortWait,) Answer |
+//! | LISTEN | Idle, Read, Check, Port, PortWait, (granted: Entry, Number, Tell,) Answer |
+//! | UNLISTEN | Idle, Read, Check, (live and same generation: Port, PortWait, Tell, TellWait,) Answer |
 //! | RESERVE, UNRESERVE | Idle, Read, Check, Port, PortWait, Answer |
 //!
-//! **Timing.** From `cmd.valid` to `evt.valid`: 4 clocks for NOP, 8 and the port database's time for LISTEN.
+//! **Timing.** From `cmd.valid` to `evt.valid`: 4 clocks for NOP, 9 and the port database's time for LISTEN.
 //!
 //! **Memory.** Listener RAM, one word {generation, port, address} a slot. It is not cleared: a generation outlives a reset, so that a
 //! handle from before it stays stale (CM-32). `live` is a flip-flop a slot, because a reset ends all handles at once.
-use super::messages::{CommandIn, EventOut};
+use super::messages::{CommandIn, EventOut, ListenerUpdate};
 use super::port_types::*;
 use crate::net::types::LocalAddress;
 use crate::stream::{ChanSink, ChanSrc};
@@ -43,6 +45,10 @@ pub enum EngineState {
     Entry,
     /// LISTEN granted: the generation is at the RAM's output; write the next one.
     Number,
+    /// The connection manager hears of the listener.
+    Tell,
+    /// UNLISTEN: its connections are being reset.
+    TellWait,
     /// Offer the event; the command leaves the ring when it is taken.
     Answer,
 }
@@ -64,6 +70,8 @@ pub struct Engine<const L: usize, const SLOTS: usize> {
     pub evt: ChanSrc<EventOut>,
     pub port_req: ChanSrc<PortRequest>,
     pub port_rsp: ChanSink<PortReply>,
+    pub listener: ChanSrc<ListenerUpdate>,
+    pub listener_done: Signal<In, Bit>,
     pub addresses: [Signal<Out, LocalAddress>; 4],
     pub cnt_cmd_done: Signal<Out, Bit>,
     pub cnt_cmd_errors: Signal<Out, Bit>,
@@ -100,6 +108,7 @@ pub struct Engine<const L: usize, const SLOTS: usize> {
     index_high: Signal<Local, Bits<16>>,
     free_address: Signal<Local, Bits<4>>,
     reply: Signal<Local, PortReply>,
+    update: Signal<Local, ListenerUpdate>,
     valid: [Signal<Local, Bit>; 4],
     same: [Signal<Local, Bit>; 4],
     new_address: Signal<Local, LocalAddress>,
@@ -154,6 +163,8 @@ impl<const L: usize, const SLOTS: usize> Default for Engine<L, SLOTS> {
             evt: Default::default(),
             port_req: Default::default(),
             port_rsp: Default::default(),
+            listener: Default::default(),
+            listener_done: Default::default(),
             addresses: Default::default(),
             cnt_cmd_done: Default::default(),
             cnt_cmd_errors: Default::default(),
@@ -188,6 +199,7 @@ impl<const L: usize, const SLOTS: usize> Default for Engine<L, SLOTS> {
             index_high: Default::default(),
             free_address: Default::default(),
             reply: Default::default(),
+            update: Default::default(),
             valid: Default::default(),
             same: Default::default(),
             new_address: Default::default(),
@@ -299,6 +311,16 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
         self.no_address.next.gateway = 0.into();
         self.listening.next = self.live.q.val().get_bit(self.index.val().index());
         self.same_generation.next = self.entry.val().generation == self.command.val().generation;
+
+        // what the connection manager hears: the limits and the context are the command's, the slot and the generation the listener's
+        self.listener.valid.next = false;
+        self.update.next.slot = bit_cast::<16, L>(self.slot.q.val());
+        self.update.next.live = self.command.val().opcode == self.op_listen.val();
+        self.update.next.generation = self.generation.q.val();
+        self.update.next.context = self.command.val().context;
+        self.update.next.backlog_half_open = self.command.val().backlog_half_open;
+        self.update.next.backlog_accept = self.command.val().backlog_accept;
+        self.listener.data.next = self.update.val();
 
         // request to the port database: a copy of the command's fields
         self.port_req.data.next.op = PortOp::Listen;
@@ -448,6 +470,7 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
                         self.generation.d.next = self.command.val().generation;
                         self.live.d.next = self.live.q.val().replace_bit(self.slot.q.val().index(), false);
                         self.cnt_listen_destroyed.next = true;
+                        self.state.d.next = EngineState::Tell;
                     }
                 }
             }
@@ -461,7 +484,21 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
                 self.handle_kind.d.next = self.handle_listener.val();
                 self.live.d.next = self.live.q.val().replace_bit(self.slot.q.val().index(), true);
                 self.cnt_listen_created.next = true;
-                self.state.d.next = EngineState::Answer;
+                self.state.d.next = EngineState::Tell;
+            }
+            EngineState::Tell => {
+                self.listener.valid.next = true;
+                if self.listener.ready.val() {
+                    self.state.d.next = EngineState::TellWait;
+                    if self.update.val().live {
+                        self.state.d.next = EngineState::Answer;
+                    }
+                }
+            }
+            EngineState::TellWait => {
+                if self.listener_done.val() {
+                    self.state.d.next = EngineState::Answer;
+                }
             }
             EngineState::Answer => {
                 self.evt.valid.next = true;

@@ -69,16 +69,28 @@ struct Counts {
     exhausted: u32,
 }
 
+/// What the connection manager heard of a listener.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Update {
+    slot: u16,
+    live: bool,
+    generation: u32,
+    context: u32,
+    backlog: (u16, u16),
+}
+
 struct Bench {
     m: Model,
     rng: StdRng,
     counts: Counts,
     clocks: u64,
+    /// Told in the last command.
+    updates: Vec<Update>,
 }
 
 impl Bench {
     fn new(seed: u64) -> Self {
-        let mut b = Bench { m: Model::new(seed), rng: StdRng::seed_from_u64(seed), counts: Counts::default(), clocks: 0 };
+        let mut b = Bench { m: Model::new(seed), rng: StdRng::seed_from_u64(seed), counts: Counts::default(), clocks: 0, updates: vec![] };
         b.reset();
         b
     }
@@ -88,6 +100,8 @@ impl Bench {
         self.m.evt_ready.set(false);
         self.m.port_req_ready.set(false);
         self.m.port_rsp_valid.set(false);
+        self.m.listener_ready.set(false);
+        self.m.listener_done.set(false);
         self.m.reset.set(true);
         self.m.tick();
         self.m.reset.set(false);
@@ -125,6 +139,8 @@ impl Bench {
         m.cmd_data_remote_port.set(c.remote_port.into());
         m.cmd_data_remote_addr.set(c.remote_addr.into());
         m.cmd_data_gateway.set(c.gateway.into());
+        m.cmd_data_backlog_half_open.set(c.backlog_half_open.into());
+        m.cmd_data_backlog_accept.set(c.backlog_accept.into());
         m.cmd_valid.set(true);
     }
 
@@ -134,6 +150,9 @@ impl Bench {
         self.offer(c);
         let (mut request, mut event, mut replied) = (None, None, false);
         let (mut db_wait, mut evt_wait) = (self.rng.random_range(0..4), self.rng.random_range(0..4));
+        // clocks until the connection manager takes the update, and has ended the listener's connections
+        let (mut told_wait, mut end_wait) = (self.rng.random_range(0..4), None);
+        self.updates.clear();
         for _ in 0..200 {
             self.m.port_req_ready.set(request.is_none() && db_wait == 0);
             self.m.port_rsp_valid.set(request.is_some() && !replied && db_wait == 0);
@@ -141,7 +160,28 @@ impl Bench {
             self.m.port_rsp_data_port.set(reply.1.into());
             self.m.port_rsp_data_listener.set(reply.2.into());
             self.m.evt_ready.set(evt_wait == 0);
+            self.m.listener_ready.set(told_wait == 0);
+            self.m.listener_done.set(end_wait == Some(0));
             self.m.eval();
+            assert!(!self.m.evt_valid.get() || end_wait.is_none(), "FREED before its connections have ended");
+            end_wait = end_wait.and_then(|n: u32| n.checked_sub(1));
+            if self.m.listener_valid.get() {
+                let m = &self.m;
+                if told_wait > 0 {
+                    told_wait -= 1;
+                } else {
+                    self.updates.push(Update {
+                        slot: m.listener_data_slot.get() as u16,
+                        live: m.listener_data_live.bit(),
+                        generation: m.listener_data_generation.get() as u32,
+                        context: m.listener_data_context.get() as u32,
+                        backlog: (m.listener_data_backlog_half_open.get() as u16, m.listener_data_backlog_accept.get() as u16),
+                    });
+                    if !m.listener_data_live.bit() {
+                        end_wait = Some(self.rng.random_range(0..6));
+                    }
+                }
+            }
             if self.m.port_req_valid.get() {
                 let m = &self.m;
                 let seen = PortRequest {
@@ -237,7 +277,7 @@ fn expect(kind: EventKind, status: Status, c: &Command) -> Event {
 /// Every command and every reply of the database, from the plain model's table; unknown opcodes, flags and stale handles
 /// included. Handles never repeat.
 ///
-/// Covers: CM-21, CM-32, CM-43
+/// Covers: CM-21, CM-22, CM-32, CM-43
 #[test]
 fn every_command_has_exactly_one_answer() {
     let seed: u64 = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
@@ -259,6 +299,8 @@ fn every_command_has_exactly_one_answer() {
             remote_port: rng.random(),
             remote_addr: 0xffff_ff00,
             gateway: rng.random(),
+            backlog_half_open: rng.random(),
+            backlog_accept: rng.random(),
             ..command(*Opcode::ALL.choose(&mut rng).unwrap(), context)
         };
         let reply = (*Port::ALL.choose(&mut rng).unwrap(), rng.random::<u16>() | 1);
@@ -358,6 +400,16 @@ fn every_command_has_exactly_one_answer() {
         }
         let (request, event) = b.run(&c, (reply.0, reply.1, slot));
         assert_eq!(request, want_request, "{c:?}");
+        // the connection manager hears of each listener that is made and of each that ends, and of nothing else
+        let changes = event.status == 0 && (c.opcode == Opcode::Listen as u8 || c.opcode == Opcode::Unlisten as u8);
+        let update = Update {
+            slot: event.handle.index(),
+            live: c.opcode == Opcode::Listen as u8,
+            generation: event.handle.generation(),
+            context: c.context,
+            backlog: (c.backlog_half_open, c.backlog_accept),
+        };
+        assert_eq!(b.updates, if changes { vec![update] } else { vec![] }, "{c:?}");
         if event.kind == EventKind::ListenReply as u8 && event.status == 0 {
             assert_eq!((event.handle.kind(), event.handle.index()), (Some(HandleKind::Listener), slot));
             assert!(known.insert(event.handle.0, ()).is_none(), "handle given twice");
@@ -402,6 +454,7 @@ fn reset_in_every_state() {
             b.m.port_req_ready.set(true);
             b.m.port_rsp_valid.set(b.m.port_rsp_ready.get());
             b.m.port_rsp_data_status.set(0);
+            b.m.listener_ready.set(true);
             b.tick();
         }
         b.reset();
@@ -419,11 +472,12 @@ fn reset_in_every_state() {
 #[test]
 fn timing_is_as_documented() {
     let mut b = Bench::new(3);
-    for (opcode, clocks) in [(Opcode::Nop, 3), (Opcode::AddressAdd, 3), (Opcode::Reserve, 5), (Opcode::Listen, 7)] {
+    for (opcode, clocks) in [(Opcode::Nop, 3), (Opcode::AddressAdd, 3), (Opcode::Reserve, 5), (Opcode::Listen, 8)] {
         b.offer(&Command { local_addr: 0x0a00_0001 * u32::from(opcode == Opcode::AddressAdd), ..command(opcode, 1) });
         b.m.port_req_ready.set(true);
         b.m.port_rsp_valid.set(true);
         b.m.port_rsp_data_status.set(0);
+        b.m.listener_ready.set(true);
         b.m.evt_ready.set(true);
         b.m.eval();
         let mut n = 0;
