@@ -45,6 +45,7 @@ pub static CATALOG: &[Entry] = &[
     both("ironwarp_core", |n| elaborate(n, Box::<crate::core::Core>::default())),
     both("arp", |n| elaborate(n, Box::<Arp<5>>::default())),
     both("engine", |n| elaborate(n, Box::<crate::cm::engine::Engine<4, 16>>::default())),
+    both("conn", |n| elaborate(n, Box::<crate::cm::conn::Conn<5, 32, 4, 5, 32, 8>>::default())),
     both("port_db", |n| elaborate(n, Box::<PortDbFull>::default())),
     model("port_db_small", |n| elaborate(n, Box::<PortDbSmall>::default())),
     proof("port_db_tiny", |n| elaborate(n, Box::<PortDbTiny>::default())),

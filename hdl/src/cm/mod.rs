@@ -2,6 +2,8 @@
 //! Connection management: commands, events, port database, listeners.
 pub mod bit_ram;
 pub mod cmd_split;
+pub mod conn;
+pub mod conn_types;
 pub mod engine;
 pub mod listener_cam;
 pub mod messages;
