@@ -18,15 +18,16 @@
 //!   The R1-th retransmission polls the neighbour again. R2 counts from the first transmission of the earliest unacknowledged octets, or from
 //!   the last ACK that acknowledged a part, or from the first attempt if there is no neighbour.
 //! * Window zero: empty segments at SND.UNA - 1, spaced RTO, 2 RTO, ..; R2 counts from the first one without an answer (TCP-21).
+//! * After `Stop` and after giving up nothing is sent any more, no RST either.
 //! * The deadline of unacknowledged octets, of probes, of the override of TCP-20 and of a missing neighbour is one: a connection has only one of
 //!   these troubles at a time.
 //! * Neighbour missing: the connection waits, `notice` sends it on. Resolution failed or no route: `Unreachable` before the handshake is complete,
-//!   else the retransmission timer goes on. A stateless segment or RST is not sent then. A destination of our own has `own_mac`.
+//!   else the retransmission timer goes on. A stateless segment or RST is dropped. A destination of our own has `own_mac`.
 //!
-//! **States**: a job is Load (context to registers), then by its kind Rx.. Cm.. Timer.. Notice.. Send.., then Store. **Timing** in clocks, of
-//! which 5 Load and 6 Store and go back: Update 14 (22 with an RTT sample, 17 with growth of cwnd, 2 more with a change of the timer), Send, Close 12, time-out 15; a
-//! segment 34 from queue to `segment.valid` where the neighbour is in its own place (Load 5, plan 7, route 8, ARP 7, ..) and 11 more until the next
-//! job; a turn that finds nothing to send 18. A notice visits all connections, 4 clocks each, but only if one waits.
+//! **States**: a job is Load (context to registers), then by its kind Rx, Cm, Timer, Notice or Send, then Store and Finish.
+//! **Timing** in clocks, Load to Finish: Update 16, with an RTT sample up to 12 more, 2 or 3 when cwnd grows, 3 when the timer changes; Answer 12, Open 15 and
+//! the ISN's time, a command 12, a time-out 14 or 15. A segment 29 and the neighbour's time (6 from a query where ARP finds it in its own place), 3 more if
+//! it starts the timer: one every 35. A turn with nothing to send 18. A notice visits all connections, 4 clocks each, but only if one waits.
 //! **Memory**: 2^C x 101 bits and 2^CP2 x 160 bits of block RAM, the queue of 2^C entries; `ready` is low for 2^C clocks after
 //! reset, in which all connections become free. CP1 = C + 1, CP2 = C + 2.
 use super::types::*;
@@ -778,8 +779,13 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                     self.una.d.next = self.isn.data.val();
                     self.nxt.d.next = self.isn.data.val();
                     self.max.d.next = self.isn.data.val();
-                    self.wnd.d.next = self.rx.val().window;
-                    self.max_wnd.d.next = self.rx.val().window;
+                    // in an active open the peer has not said anything yet
+                    self.wnd.d.next = 0.into();
+                    self.max_wnd.d.next = 0.into();
+                    if self.rx.val().passive {
+                        self.wnd.d.next = self.rx.val().window;
+                        self.max_wnd.d.next = self.rx.val().window;
+                    }
                     self.ssthresh.d.next = 0xFFFF_FFFF_u64.into();
                     self.acc.d.next = 0.into();
                     self.rto.d.next = self.tcp_rto_init.val();
@@ -997,11 +1003,12 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
 
             // the neighbour that it waits for
             TcpTxStep::NoticeAct => {
-                self.ctl.d.next.waiting = false;
                 self.step.d.next = TcpTxStep::Store;
                 if self.scan_all.q.val() | self.head.val().ok {
+                    // `waiting` until its turn
                     self.push.d.next = true;
                 } else {
+                    self.ctl.d.next.waiting = false;
                     self.cnt_tcp_no_neighbor.next = true;
                     self.ctl.d.next.ack_due = false;
                     if self.is_syn.val() {
@@ -1195,6 +1202,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                 } else {
                     // blocked by the window with nothing in flight: probes, or the override of TCP-20
                     self.step.d.next = TcpTxStep::Store;
+                    self.ctl.d.next.waiting = false;
                     if self.want.q.val() & !self.outstanding.q.val() & !self.ctl.q.val().timer_on {
                         self.arm.next = true;
                     }
@@ -1289,7 +1297,8 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                     if !self.ctl.q.val().since {
                         self.first_tx.d.next = self.time_us.val();
                     }
-                    self.arm.next = !self.ctl.q.val().timer_on;
+                    // a deadline of the override, or of a neighbour that was missing, is too early for what has just left
+                    self.arm.next = !self.ctl.q.val().timer_on | !self.outstanding.q.val() | self.ctl.q.val().waiting;
                 }
                 if self.job.q.val() == TcpTxJob::Rx {
                     self.step.d.next = TcpTxStep::Finish;

@@ -646,7 +646,7 @@ impl Bench {
         match r.note {
             Note::Open => {
                 let rto = self.m.tcp_rto_init.get().min(self.rto_limits.1);
-                self.reference.insert(r.index, Reference::new(self.isn, r.window, emss, rto));
+                self.reference.insert(r.index, Reference::new(self.isn, if r.passive { r.window } else { 0 }, emss, rto));
             }
             Note::Syn | Note::Update => {
                 let (now, limits) = (self.now, self.rto_limits);
@@ -708,7 +708,8 @@ impl Bench {
     }
     /// An open connection, nothing recorded yet.
     fn opened(&mut self, index: u16, mss: u16, window: u32) {
-        self.rx(rx(Note::Open, index));
+        // in an active open these fields mean nothing
+        self.rx(Rx { window: 65535, mss: 1, ack: 0x1234_5678, ..rx(Note::Open, index) });
         self.rx(Rx { ack: self.isn.wrapping_add(1), window, mss, ..rx(Note::Syn, index) });
         self.forget();
     }
@@ -1261,6 +1262,38 @@ fn what_waits_for_its_neighbor_leaves_when_it_is_known() {
     assert_eq!(b.counts, Counts::default());
 }
 
+/// Covers: TCP-39
+#[test]
+fn the_timer_counts_from_when_a_segment_really_left() {
+    let mut b = Bench::new(1);
+    // the neighbour answers late: SYN, then a retransmission that had polled it
+    b.neighbors.remove(&PEER_IP);
+    b.rx(rx(Note::Open, 1));
+    b.pass(900_000);
+    b.neighbors.insert(PEER_IP, Neighbor::Found(PEER_MAC));
+    b.notices.push_back((PEER_IP, true));
+    b.settle();
+    assert_eq!((b.segments.len(), b.deadlines[&1].wrapping_sub(b.now)), (1, RTO_INIT));
+    b.expire(1);
+    b.expire(1);
+    b.expire(1);
+    assert_eq!(b.segments.len(), 3, "the third waits for the poll");
+    b.pass(2_000_000);
+    b.notices.push_back((PEER_IP, true));
+    b.settle();
+    assert_eq!((b.segments.len(), b.deadlines[&1].wrapping_sub(b.now)), (4, 8_000_000));
+    b.free(1);
+    // the override is near when the window opens
+    b.opened(2, 100, 400);
+    b.cm(Op::Send, 2, 1000);
+    b.update(2, b.seq(401), 60);
+    b.pass(RTO_MIN - 10);
+    b.forget();
+    b.update(2, b.seq(401), 400);
+    assert_eq!((b.segments.len(), b.deadlines[&2].wrapping_sub(b.now)), (4, RTO_MIN));
+    b.free(2);
+}
+
 /// Covers: ARP-7
 #[test]
 fn a_neighbor_that_does_not_answer_ends_a_handshake_but_no_connection() {
@@ -1713,4 +1746,43 @@ fn the_frame_arrives_whole_whatever_the_net_loses() {
         }
     }
     assert!(b.counts.timeouts > 20 && b.counts.retrans > 20, "{:?}", b.counts);
+}
+
+#[test]
+fn the_clocks_that_the_manual_names() {
+    let mut b = Bench::new(1);
+    b.opened(1, 100, 60000);
+    b.cm(Op::Send, 1, 1000);
+    // from the offer of a message to the clock in which it is taken
+    let message = |b: &mut Bench, r: Rx| {
+        b.rx_in.push_back(r);
+        let from = b.clocks;
+        while !b.rx_in.is_empty() {
+            b.clock();
+        }
+        let clocks = b.clocks - from;
+        b.settle();
+        clocks
+    };
+    let update = |ack| Rx { ack, window: 60000, ..rx(Note::Update, 1) };
+    let nothing = update(b.seq(1));
+    assert_eq!(message(&mut b, nothing), 16);
+    let sampled = update(b.seq(101));
+    assert_eq!(message(&mut b, sampled), 30);
+    let grown = update(b.seq(201));
+    assert_eq!(message(&mut b, grown), 21);
+    assert_eq!(message(&mut b, rx(Note::Answer, 1)), 12);
+    assert_eq!(message(&mut b, rx(Note::Open, 2)), 15);
+    // segments in a row, the neighbour known in the clock after the query; the first starts the timer
+    b.opened(3, 100, 60000);
+    b.cm_in.push_back((Op::Send, 3, 600, 0));
+    let mut left = vec![];
+    for _ in 0..400 {
+        b.clock();
+        if b.segments.len() > left.len() {
+            left.push(b.clocks);
+        }
+    }
+    assert_eq!(left.len(), 4);
+    assert_eq!(left.windows(2).map(|w| w[1] - w[0]).collect::<Vec<_>>(), [33, 30, 30]);
 }
