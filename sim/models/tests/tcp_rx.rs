@@ -1858,6 +1858,32 @@ fn a_connection_whose_isn_is_not_chosen_yet_hears_nothing() {
     assert_eq!(b.command(FromCm::Free(index)).counts["attempt_fails"], 1);
 }
 
+/// What `tcp::tx` and then the manager say comes before the next segment.
+#[test]
+fn inputs_are_taken_in_their_order_of_rank() {
+    let mut b = Bench::new(36);
+    b.command(FromCm::Limit(3, 8));
+    let p = b.active(tuple(0), 100, 300);
+    let next = *b.rules.free.front().expect("one is free");
+    b.segments.push_back(p.segment(ACK, 0));
+    b.segments.push_back(Seg { tuple: tuple(1), flags: SYN, listener: Some(3), ..Seg::default() });
+    b.segments.push_back(Seg { listener: Some(3), ..p.at(7).segment(SYN, 0) });
+    b.commands.push_back(FromCm::Free(p.index));
+    b.commands.push_back(FromCm::Open(tuple(1)));
+    b.commands.push_back(FromCm::Open(tuple(2)));
+    b.sents.push_back(Sent { index: p.index, start: false, max: p.ack + 1, fin: true });
+    let said = b.settle();
+    let (index, rcv_nxt) = (next + 2, p.seq.wrapping_add(8));
+    let expected = [
+        ToTx::Open { index: next, tuple: tuple(1) },
+        ToTx::Open { index: next + 1, tuple: tuple(2) },
+        p.segment(ACK, 0).reset_with_its_ack(),
+        ToTx::OpenPassive { index, tuple: tuple(0), rcv_nxt, window: 8192, mss: 0 },
+    ];
+    assert_eq!(said.tx, expected);
+    assert!(!said.counts.contains_key("estab_resets"), "our FIN was sent before the index was freed");
+}
+
 #[test]
 fn a_segment_takes_no_more_clocks_than_promised() {
     let mut b = Bench::new(33);
