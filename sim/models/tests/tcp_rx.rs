@@ -2044,7 +2044,9 @@ fn random_traffic_does_what_the_rules_say() {
                 let seq = rcv_nxt.wrapping_add(near(&mut rng, wnd));
                 let again = waits.is_some() && rng.random_bool(0.3);
                 let (seq, flags) = if again { (rcv_nxt.wrapping_add(rng.random_range(0..4)), SYN) } else { (seq, flags) };
-                let ack = if rng.random_bool(0.7) { nxt } else { una }.wrapping_add(near(&mut rng, 1000));
+                // payload after our FIN ends it: rather let it close
+                let closing = index.is_some_and(|i| b.rules.conns[usize::from(i)].is_some_and(|c| c.fin_sent)) && rng.random_bool(0.8);
+                let ack = if closing || rng.random_bool(0.7) { nxt } else { una }.wrapping_add(near(&mut rng, 1000));
                 let s = Seg {
                     tuple: t,
                     // the peer's SYN comes before its payload
@@ -2052,7 +2054,7 @@ fn random_traffic_does_what_the_rules_say() {
                     ack,
                     flags,
                     window: *[0, 1, 500, 500, 500, 8192, 65535].choose(&mut rng).expect("some"),
-                    len: *[0, 0, 0, 1, 2, 6, 500, 1460, 65000].choose(&mut rng).expect("some"),
+                    len: if closing { 0 } else { *[0, 0, 0, 1, 2, 6, 500, 1460, 65000].choose(&mut rng).expect("some") },
                     mss: rng.random_range(0..1461),
                     bad_options: rng.random_bool(0.01),
                     link_broadcast: rng.random_bool(0.01),
