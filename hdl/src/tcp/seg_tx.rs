@@ -71,7 +71,10 @@ pub struct SegTx<const S: usize, const SP1: usize> {
     lead: DFF<Bits<48>>,
     prev: DFF<Bits<64>>,
     fresh: DFF<Bit>,
-    /// Sum of the four lanes, and which sums it belongs to.
+    /// Four lanes, then the sum of them; and which sums it belongs to.
+    addend: DFF<Bits<64>>,
+    for_ip: DFF<Bit>,
+    for_tcp: DFF<Bit>,
     part: DFF<Bits<18>>,
     part_ip: DFF<Bit>,
     part_tcp: DFF<Bit>,
@@ -105,7 +108,6 @@ pub struct SegTx<const S: usize, const SP1: usize> {
     beat_at: Signal<Local, Bits<3>>,
     beat: Signal<Local, Bits<64>>,
     pseudo: Signal<Local, Bits<64>>,
-    addend: Signal<Local, Bits<64>>,
     ip_check: Signal<Local, Bits<16>>,
     tcp_check: Signal<Local, Bits<16>>,
     slots: Signal<Local, Bits<2>>,
@@ -164,6 +166,9 @@ impl<const S: usize, const SP1: usize> Default for SegTx<S, SP1> {
             lead: Default::default(),
             prev: Default::default(),
             fresh: Default::default(),
+            addend: Default::default(),
+            for_ip: Default::default(),
+            for_tcp: Default::default(),
             part: Default::default(),
             part_ip: Default::default(),
             part_tcp: Default::default(),
@@ -196,7 +201,6 @@ impl<const S: usize, const SP1: usize> Default for SegTx<S, SP1> {
             beat_at: Default::default(),
             beat: Default::default(),
             pseudo: Default::default(),
-            addend: Default::default(),
             ip_check: Default::default(),
             tcp_check: Default::default(),
             slots: Default::default(),
@@ -222,7 +226,7 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, state, step, seg, has_mss, ttl, total, frame_len, ident, filled, sent, slot, write_at, begun, broken, lead);
-        dff_setup!(self, clock, prev, fresh, part, part_ip, part_tcp, ip_sum, tcp_sum);
+        dff_setup!(self, clock, prev, fresh, addend, for_ip, for_tcp, part, part_ip, part_tcp, ip_sum, tcp_sum);
         for i in 0..2 {
             self.lens[i].clock.next = self.clock.val();
             self.lens[i].d.next = self.lens[i].q.val();
@@ -348,9 +352,11 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
             self.write_data.next = self.prev.q.val() >> 48;
         }
         self.fresh.d.next = false;
-        self.addend.next = self.prev.q.val();
-        self.part_ip.d.next = false;
-        self.part_tcp.d.next = self.fresh.q.val();
+        self.addend.d.next = self.prev.q.val();
+        self.for_ip.d.next = false;
+        self.for_tcp.d.next = self.fresh.q.val();
+        self.part_ip.d.next = self.for_ip.q.val();
+        self.part_tcp.d.next = self.for_tcp.q.val();
         if self.part_ip.q.val() {
             self.ip_sum.d.next = self.ip_sum.q.val() + bit_cast::<20, 18>(self.part.q.val());
         }
@@ -397,6 +403,7 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
                 self.state.d.next = SegTxState::Sum;
                 if self.broken.q.val() | (self.total.q.val() > self.capacity.val()) {
                     self.dropped.next = true;
+                    self.for_tcp.d.next = false;
                     self.state.d.next = SegTxState::Idle;
                 }
             }
@@ -404,13 +411,18 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
                 self.step.d.next = self.step.q.val() + 1;
                 for i in 0..8 {
                     if self.step.q.val().index() == i {
-                        self.addend.next = self.beat.val() & self.masks[i].val();
+                        self.addend.d.next = self.beat.val() & self.masks[i].val();
                     }
                 }
-                self.part_ip.d.next = self.step.q.val() < 4;
-                self.part_tcp.d.next = self.step.q.val() > 1;
+                self.for_ip.d.next = self.step.q.val() < 4;
+                self.for_tcp.d.next = self.step.q.val() > 1;
+                // a word is in its sum 3 clocks later; twice folded is enough for what the sums can be
+                if self.step.q.val() > 5 {
+                    self.ip_sum.d.next = bit_cast::<20, 16>(self.ip_sum.q.val().get_bits::<16>(0))
+                        + bit_cast::<20, 4>(self.ip_sum.q.val().get_bits::<4>(16));
+                }
                 if self.step.q.val() == 7 {
-                    self.addend.next = self.pseudo.val();
+                    self.addend.d.next = self.pseudo.val();
                     self.state.d.next = SegTxState::Head;
                 }
             }
@@ -433,10 +445,7 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
                 } else if self.step.q.val() == 6 {
                     self.write_data.next = self.beat.val() | (bit_cast::<64, 16>(self.tcp_check.val()) << 16);
                 }
-                // the last part came in with step 0; twice is enough for what the sums can be
-                if (self.step.q.val() == 1) | (self.step.q.val() == 2) {
-                    self.ip_sum.d.next = bit_cast::<20, 16>(self.ip_sum.q.val().get_bits::<16>(0))
-                        + bit_cast::<20, 4>(self.ip_sum.q.val().get_bits::<4>(16));
+                if (self.step.q.val() == 2) | (self.step.q.val() == 3) {
                     self.tcp_sum.d.next = bit_cast::<28, 16>(self.tcp_sum.q.val().get_bits::<16>(0))
                         + bit_cast::<28, 12>(self.tcp_sum.q.val().get_bits::<12>(16));
                 }
@@ -466,10 +475,10 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
                 self.lead.d.next = self.clean.val().get_bits::<48>(0);
             }
         }
-        self.part.d.next = bit_cast::<18, 16>(self.addend.val().get_bits::<16>(0))
-            + bit_cast::<18, 16>(self.addend.val().get_bits::<16>(16))
-            + bit_cast::<18, 16>(self.addend.val().get_bits::<16>(32))
-            + bit_cast::<18, 16>(self.addend.val().get_bits::<16>(48));
+        self.part.d.next = bit_cast::<18, 16>(self.addend.q.val().get_bits::<16>(0))
+            + bit_cast::<18, 16>(self.addend.q.val().get_bits::<16>(16))
+            + bit_cast::<18, 16>(self.addend.q.val().get_bits::<16>(32))
+            + bit_cast::<18, 16>(self.addend.q.val().get_bits::<16>(48));
         self.write_address.next = bit_cast::<SP1, S>(self.write_beat.val());
         if self.slot.q.val() {
             self.write_address.next = self.write_address.val() | self.upper.val();
@@ -499,6 +508,9 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
         if self.reset.val() {
             self.state.d.next = SegTxState::Idle;
             self.fresh.d.next = false;
+            self.for_ip.d.next = false;
+            self.for_tcp.d.next = false;
+            self.part_ip.d.next = false;
             self.part_tcp.d.next = false;
             self.filled.d.next = 0.into();
             self.sent.d.next = 0.into();
