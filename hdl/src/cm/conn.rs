@@ -34,6 +34,8 @@
 //! - One deadline a connection: CONNECT to CONNECT_REPLY (over a retry as well), SYN to complete Request, start of an orderly close to its end. An expiry that is
 //!   not due, or that nobody waits for, is ignored (MPA-42).
 //! - Retry (ENH-2): FIN or RST on an enhanced Request ends the connection in TCP, then `Reopen` starts it again in the same index, in revision 1, once.
+//!   The news goes by way of `tcp::rx`, so an end that follows at once may find `tcp::tx` without the connection: until a first sign of life,
+//!   Abort is repeated each millisecond until `Freed` (`tcp::tx` ignores what it cannot use).
 //! - A Reply must have S as the Request had (ENH-19). IRD, ORD and RTR: `mpa::negotiate`. While there is no data path, what should end in a TERM
 //!   (ENH-4, ENH-13) ends in RST; an agreed RTR is neither sent nor awaited, so ESTABLISHED follows ACCEPT at once, also with A = 1 (later: CM-10).
 //! - Waiting for the host count: from a complete Request to the host's answer (CM-19). TIME-WAIT: the use slot is kept by TIME-WAIT entry until `WaitEnd`.
@@ -266,6 +268,8 @@ pub struct Conn<const C: usize, const CN: usize, const L: usize, const T: usize,
     tx_msg: Signal<Local, CmToTx>,
     dl_msg: Signal<Local, DeadlineSet>,
     pr_msg: Signal<Local, PortRequest>,
+    /// Microseconds.
+    end_again: Constant<Bits<32>>,
     open_value: Constant<Bits<16>>,
     bit_a: Constant<Bits<16>>,
     bits_cd: Constant<Bits<16>>,
@@ -490,6 +494,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
             tx_msg: Default::default(),
             dl_msg: Default::default(),
             pr_msg: Default::default(),
+            end_again: Constant::new(1000_u64.to_bits()),
             open_value: Constant::new(0x3fff_u64.to_bits()),
             bit_a: Constant::new(0x8000_u64.to_bits()),
             bits_cd: Constant::new(0xc000_u64.to_bits()),
@@ -1175,7 +1180,13 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                         self.dead.next = self.ph.val() != ConnPhase::SynSent;
                     }
                     ConnJob::Expired => {
-                        if self.due.q.val() {
+                        if self.due.q.val() & (self.ph.val() == ConnPhase::Freeing) & !self.ent.val().again {
+                            // tcp::tx did not know it yet (see Rules)
+                            self.todo_end.d.next = true;
+                            self.end_soft.d.next = false;
+                            self.set_timer.next = true;
+                            self.time_out.next = self.end_again.val();
+                        } else if self.due.q.val() {
                             self.n.next.timer = false;
                             self.dead.next = true;
                             self.forced.next = true;
@@ -1280,6 +1291,10 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                                 self.todo_port.d.next = true;
                                 self.port_op.d.next = PortOp::Close;
                                 self.port_slot.d.next = self.ent.val().user;
+                            }
+                            if self.ent.val().timer {
+                                self.n.next.timer = false;
+                                self.todo_deadline.d.next = true;
                             }
                             if self.ph.val() == ConnPhase::Gone {
                                 self.n.next.phase = ConnPhase::GoneFreed;
@@ -1497,6 +1512,10 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                         self.n.next.close_due = false;
                         self.n.next.owe_close = true;
                         self.n.next.close_status = self.dead_status.val();
+                    }
+                    if (self.ph.val() == ConnPhase::SynSent) & self.ent.val().retried {
+                        self.set_timer.next = true;
+                        self.time_out.next = self.end_again.val();
                     }
                     // the deadline of CONNECT goes on over a retry
                     if self.n.val().timer & !self.n.val().again {

@@ -211,6 +211,8 @@ struct World {
     quiet: u32,
     /// Microseconds a clock.
     pace: u32,
+    /// `tcp::tx` has not heard of a retry yet: it ignores Abort.
+    slow_reopen: bool,
     peers: BTreeMap<u16, Peer>,
 }
 
@@ -252,6 +254,7 @@ impl World {
             counts: Counts::default(),
             quiet: 0,
             pace: 0,
+            slow_reopen: false,
             peers: BTreeMap::new(),
         };
         let m = &mut w.m;
@@ -570,6 +573,9 @@ impl World {
                 assert!(self.used.contains_key(&index) && !self.ended.contains(&index), "an end for {index} that has none");
                 if let Some(peer) = self.peers.get_mut(&index) {
                     peer.over = true;
+                }
+                if self.slow_reopen {
+                    return;
                 }
                 if self.hold_freed {
                     self.held.push(index);
@@ -1168,6 +1174,32 @@ fn one_retry_in_revision_1() {
             w.finish();
         }
     }
+}
+
+/// The end of a retry that `tcp::tx` has not heard of yet is told again until it has.
+///
+/// Covers: ENH-2, CM-43
+#[test]
+fn the_end_of_a_retry_is_not_lost() {
+    let mut w = World::new(18);
+    let (handle, index) = w.requested(&connect(flag::ENHANCED | flag::RETRY));
+    w.note(RxNote::Fin, index);
+    w.settle();
+    w.slow_reopen = true;
+    let events = w.command(&Command { handle, ..command(Opcode::Abort) });
+    assert_eq!(
+        events.iter().map(|e| (e.kind, e.status)).collect::<Vec<_>>(),
+        [(EventKind::CmdReply, 0), (EventKind::ConnectReply, code(Status::Reset))]
+    );
+    for _ in 0..3 {
+        w.told.clear();
+        w.pass(1000);
+        assert!(w.told().iter().any(|t| matches!(t, Told::Tx { op: TxOp::Abort, .. })));
+    }
+    w.slow_reopen = false;
+    w.pass(1000);
+    assert_eq!(w.brief(), [(EventKind::Freed, 0)]);
+    assert!(w.used.is_empty() && w.users.is_empty() && w.deadlines.is_empty());
 }
 
 /// A passive connection: announced with what the peer said, accepted, established at once, closed by the host, TIME-WAIT.
