@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can go wrong, and what to do next.
-use crate::{bus::BusError, pending::Op};
+use crate::{bus::BusError, connection::ConnectionState, pending::Op};
 use ironwarp_abi::{Status, ABI_VERSION, MAGIC};
 use std::time::Duration;
 
@@ -195,8 +195,29 @@ pub enum Error {
         max: usize,
     },
     /// A handle that this driver did not get or that is freed.
-    #[error("this listener is not alive: it was destroyed, or belongs to another adapter or an earlier attach")]
+    #[error("this listener or connection is not alive: it was freed, or belongs to another adapter or an earlier attach")]
     StaleHandle,
+    /// Not what can be done with a connection in its state.
+    #[error("a connection that is {} cannot be {what}", state.name())]
+    WrongState {
+        /// What was tried.
+        what: &'static str,
+        /// Its state.
+        state: ConnectionState,
+    },
+    /// Too long.
+    #[error("{len} octets of private data; MPA carries up to 512, the enhanced start-up up to 508, here {max}")]
+    PrivateDataLength {
+        /// Octets.
+        len: usize,
+        /// Most octets.
+        max: usize,
+    },
+    /// The adapter still reads every buffer.
+    #[error(
+        "every buffer of private data is in use until connections are freed; take events with poll_event or wait_event, then post again"
+    )]
+    PrivateDataBuffers,
     /// The adapter stopped.
     #[error("the adapter stopped: {0}; detach, attach anew (that resets it), and look at its counters")]
     Stopped(&'static str),

@@ -16,13 +16,17 @@
 
 pub mod bus;
 mod config;
+mod connection;
 mod device;
 pub mod dma;
 mod error;
 pub mod iova;
 mod l2;
+mod live;
 mod pci;
 mod pending;
+mod ports;
+mod private_data;
 mod ring;
 mod rnic;
 mod socket;
@@ -30,11 +34,16 @@ mod vectors;
 mod vfio;
 
 pub use bus::{Bus, BusError};
-pub use config::Config;
+pub use config::{Config, TcpSettings};
+pub use connection::{
+    start_flag, AcceptParam, Backlog, ConnectParam, Connection, ConnectionState, StartUp, DEFAULT_BACKLOG, NOT_NEGOTIATED,
+    PRIVATE_DATA_MAX, PRIVATE_DATA_MAX_ENHANCED,
+};
 pub use device::{Device, DeviceInfo};
 pub use dma::DmaMemory;
 pub use error::{Error, Refusal};
 pub use l2::{L2Counts, Received};
+pub use live::ConnectionRow;
 pub use pending::{Context, Event, Listener, Oddities, Op};
 pub use rnic::Rnic;
 pub use socket::SocketBus;

@@ -3,7 +3,13 @@
 //!
 //! Nothing that the adapter writes is believed: an unknown kind, a context that is not out, a second reply, a handle that cannot be
 //! right are counted and logged, and change nothing.
-use crate::error::Refusal;
+use crate::{
+    connection::{Connection, ConnectionState, StartUp},
+    error::Refusal,
+    live::{Connections, Odd},
+    ports::Ports,
+    private_data::Slot,
+};
 use ironwarp_abi::{Command, Event as RawEvent, EventKind, Handle, HandleKind, Opcode};
 use std::{
     collections::{HashMap, VecDeque},
@@ -33,10 +39,22 @@ impl PartialEq<Opcode> for Op {
 
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Opcode::ALL.iter().find(|o| *self == **o) {
-            Some(Opcode::AddressAdd) => f.write_str("ADDRESS_ADD"),
-            Some(Opcode::AddressDelete) => f.write_str("ADDRESS_DELETE"),
-            Some(opcode) => f.write_str(&format!("{opcode:?}").to_uppercase()),
+        const NAMES: [(Opcode, &str); 12] = [
+            (Opcode::Nop, "NOP"),
+            (Opcode::Listen, "LISTEN"),
+            (Opcode::Unlisten, "UNLISTEN"),
+            (Opcode::Reserve, "RESERVE"),
+            (Opcode::Unreserve, "UNRESERVE"),
+            (Opcode::AddressAdd, "ADDRESS_ADD"),
+            (Opcode::AddressDelete, "ADDRESS_DELETE"),
+            (Opcode::Connect, "CONNECT"),
+            (Opcode::Accept, "ACCEPT"),
+            (Opcode::Reject, "REJECT"),
+            (Opcode::Disconnect, "DISCONNECT"),
+            (Opcode::Abort, "ABORT"),
+        ];
+        match NAMES.iter().find(|(opcode, _)| *self == *opcode) {
+            Some((_, name)) => f.write_str(name),
             None => write!(f, "opcode {}", self.0),
         }
     }
@@ -76,7 +94,7 @@ pub enum Event {
         /// It.
         listener: Listener,
     },
-    /// Last event of a handle.
+    /// Last event of a listener's handle.
     Freed {
         /// Of the UNLISTEN.
         context: Context,
@@ -108,6 +126,55 @@ pub enum Event {
         /// To whom.
         handle: Handle,
     },
+    /// CONNECT was taken: [`Event::ConnectReply`] follows, once, whatever happens (CM-3).
+    Connecting {
+        /// Of the command.
+        context: Context,
+        /// It, with the port chosen.
+        connection: Connection,
+    },
+    /// CONNECT_REQUEST: a peer asks for a connection; answer with accept, reject or abort.
+    ConnectRequest {
+        /// Whom it asks.
+        listener: Listener,
+        /// The new connection, with the real addresses (CM-38).
+        connection: Connection,
+        /// What its Request says.
+        start: StartUp,
+    },
+    /// CONNECT_REPLY: what became of CONNECT.
+    ConnectReply {
+        /// Which.
+        connection: Connection,
+        /// Connected, or why not.
+        result: Result<(), Refusal>,
+        /// What the peer's Reply says, if one came.
+        start: StartUp,
+    },
+    /// ESTABLISHED: what was accepted is connected.
+    Established {
+        /// Which.
+        connection: Connection,
+        /// IRD and ORD as they are now.
+        start: StartUp,
+    },
+    /// DISCONNECT: the peer has sent FIN. CLOSE follows.
+    Disconnect {
+        /// Which.
+        connection: Connection,
+    },
+    /// CLOSE: the connection was established and is gone; once (CM-12).
+    Close {
+        /// Which.
+        connection: Connection,
+        /// In order, or why not.
+        result: Result<(), Refusal>,
+    },
+    /// FREED: the last event of a connection; its handle is dead.
+    ConnectionFreed {
+        /// Which.
+        connection: Connection,
+    },
 }
 
 impl Event {
@@ -118,8 +185,28 @@ impl Event {
             | Event::Listening { context, .. }
             | Event::Freed { context, .. }
             | Event::Refused { context, .. }
-            | Event::BadReply { context, .. } => Some(*context),
-            Event::Async { .. } => None,
+            | Event::BadReply { context, .. }
+            | Event::Connecting { context, .. } => Some(*context),
+            Event::Async { .. }
+            | Event::ConnectRequest { .. }
+            | Event::ConnectReply { .. }
+            | Event::Established { .. }
+            | Event::Disconnect { .. }
+            | Event::Close { .. }
+            | Event::ConnectionFreed { .. } => None,
+        }
+    }
+    /// The connection that this is about.
+    pub const fn connection(&self) -> Option<Connection> {
+        match self {
+            Event::Connecting { connection, .. }
+            | Event::ConnectRequest { connection, .. }
+            | Event::ConnectReply { connection, .. }
+            | Event::Established { connection, .. }
+            | Event::Disconnect { connection }
+            | Event::Close { connection, .. }
+            | Event::ConnectionFreed { connection } => Some(*connection),
+            _ => None,
         }
     }
 }
@@ -141,11 +228,15 @@ pub struct Oddities {
     pub late_reply: u64,
     /// ASYNC events that nobody took and that made room for later ones.
     pub async_dropped: u64,
+    /// Events of connections that do not live, and CONNECT_REQUESTs of listeners that do not.
+    pub unknown_handle: u64,
+    /// Events that the connection cannot have in its state, or not again; FREED before the final event.
+    pub unexpected_event: u64,
 }
 
 impl Oddities {
     /// Names and values, for `stats`.
-    pub fn rows(&self) -> [(&'static str, u64); 7] {
+    pub fn rows(&self) -> [(&'static str, u64); 9] {
         [
             ("drvUnknownKind", self.unknown_kind),
             ("drvUnknownStatus", self.unknown_status),
@@ -154,6 +245,8 @@ impl Oddities {
             ("drvBadReply", self.bad_reply),
             ("drvLateReply", self.late_reply),
             ("drvAsyncDropped", self.async_dropped),
+            ("drvUnknownHandle", self.unknown_handle),
+            ("drvUnexpectedEvent", self.unexpected_event),
         ]
     }
 }
@@ -162,6 +255,8 @@ struct Pending {
     command: Command,
     /// Nobody waits for the reply any more.
     abandoned: bool,
+    /// Outbound private data that the command names.
+    slot: Option<Slot>,
 }
 
 /// Replied contexts that are remembered, to tell a second reply from an unknown context.
@@ -177,11 +272,15 @@ pub(crate) struct Tracker {
     next: u32,
     out: HashMap<u32, Pending>,
     replied: VecDeque<u32>,
-    /// Live listeners; the value is true once UNLISTEN is under way.
-    listeners: HashMap<Handle, bool>,
+    /// Live listeners; true once UNLISTEN is under way.
+    listeners: HashMap<Handle, (Listener, bool)>,
+    pub(crate) connections: Connections,
+    pub(crate) ports: Ports,
+    /// Local addresses: address, length of the mask, gateway.
+    addresses: Vec<(Ipv4Addr, u32, Option<Ipv4Addr>)>,
     ready: VecDeque<Event>,
     asyncs: usize,
-    /// Listeners that came after their bound, to be destroyed.
+    /// Listeners and connections that nobody wants any more, to be ended.
     pub(crate) orphans: Vec<Handle>,
     pub(crate) oddities: Oddities,
     warnings: u64,
@@ -197,34 +296,50 @@ impl Tracker {
             }
         }
     }
-    pub(crate) fn posted(&mut self, command: Command) {
-        self.out.insert(command.context, Pending { command, abandoned: false });
+    pub(crate) fn posted(&mut self, command: Command, slot: Option<Slot>) {
+        self.out.insert(command.context, Pending { command, abandoned: false, slot });
     }
     /// The doorbell failed: the command never was.
     pub(crate) fn withdraw(&mut self, context: Context) {
-        self.out.remove(&context.0);
+        if let Some(pending) = self.out.remove(&context.0) {
+            self.connections.give_back(pending.slot);
+        }
     }
     /// The reply will be thrown away.
     pub(crate) fn abandon(&mut self, context: Context) {
         if let Some(pending) = self.out.get_mut(&context.0) {
             pending.abandoned = true;
+            if pending.command.opcode == Opcode::Accept as u8 {
+                // its caller was told that it failed (CM-5)
+                self.connections.mute(pending.command.handle);
+            }
         }
+    }
+    /// The own address on the way to `remote`: that of its network, else the first that has a gateway.
+    pub(crate) fn route(&self, remote: Ipv4Addr) -> Option<Ipv4Addr> {
+        let near = self.addresses.iter().filter(|(a, mask, _)| u32::from(*a) & mask == u32::from(remote) & mask);
+        near.max_by_key(|(_, mask, _)| *mask).or_else(|| self.addresses.iter().find(|(.., gateway)| gateway.is_some())).map(|(a, ..)| *a)
     }
     pub(crate) fn outstanding(&self) -> usize {
         self.out.len()
     }
     /// Marks a live listener as being destroyed; false if it is not alive or UNLISTEN is under way.
     pub(crate) fn close(&mut self, handle: Handle) -> bool {
-        matches!(self.listeners.get_mut(&handle).map(|closing| std::mem::replace(closing, true)), Some(false))
+        matches!(self.listeners.get_mut(&handle).map(|(_, closing)| std::mem::replace(closing, true)), Some(false))
     }
     /// UNLISTEN could not be posted.
     pub(crate) fn reopen(&mut self, handle: Handle) {
-        if let Some(closing) = self.listeners.get_mut(&handle) {
+        if let Some((_, closing)) = self.listeners.get_mut(&handle) {
             *closing = false;
         }
     }
     pub(crate) fn listeners(&self) -> usize {
         self.listeners.len()
+    }
+    pub(crate) fn listener_rows(&self) -> Vec<Listener> {
+        let mut rows: Vec<_> = self.listeners.values().map(|(listener, _)| *listener).collect();
+        rows.sort_by_key(|listener| listener.handle.index());
+        rows
     }
     pub(crate) fn take_next(&mut self) -> Option<Event> {
         let event = self.ready.pop_front()?;
@@ -257,16 +372,52 @@ impl Tracker {
                 self.ready.push_back(Event::Async { code: raw.detail, handle: raw.handle });
                 self.asyncs += 1;
             }
+            Some(EventKind::Freed) if raw.handle.kind() == Some(HandleKind::Connection) => match self.connections.freed(raw.handle) {
+                Ok((events, missing)) => {
+                    self.ready.extend(events);
+                    if missing {
+                        self.oddities.unexpected_event += 1;
+                        self.odd("FREED before the final event", raw);
+                    }
+                }
+                Err(odd) => self.odd_connection(odd, raw),
+            },
             Some(kind @ (EventKind::CmdReply | EventKind::ListenReply | EventKind::Freed)) => self.reply(kind, raw, max_listeners),
-            _ => {
+            Some(EventKind::ConnectRequest) => {
+                let listener = self.listeners.get(&raw.listener).map(|(listener, _)| *listener);
+                match self.connections.requested(raw, listener) {
+                    Ok(event) => self.ready.push_back(event),
+                    Err(odd) => self.odd_connection(odd, raw),
+                }
+            }
+            Some(kind @ (EventKind::ConnectReply | EventKind::Established | EventKind::Disconnect | EventKind::Close)) => {
+                match self.connections.happened(kind, raw) {
+                    Ok(event) => self.ready.extend(event),
+                    Err(odd) => self.odd_connection(odd, raw),
+                }
+            }
+            None => {
                 self.oddities.unknown_kind += 1;
                 self.odd("unknown kind", raw);
             }
         }
     }
 
+    fn odd_connection(&mut self, odd: Odd, raw: &RawEvent) {
+        match odd {
+            Odd::UnknownHandle => {
+                self.oddities.unknown_handle += 1;
+                self.odd("no such handle lives", raw);
+            }
+            Odd::Unexpected(what) => {
+                self.oddities.unexpected_event += 1;
+                self.odd(what, raw);
+            }
+        }
+    }
+
     fn reply(&mut self, kind: EventKind, raw: &RawEvent, max_listeners: u16) {
-        let Some(pending) = self.out.remove(&raw.context) else {
+        let Some(mut pending) = self.out.remove(&raw.context) else {
             if self.replied.contains(&raw.context) {
                 self.oddities.duplicate_reply += 1;
                 self.odd("second reply", raw);
@@ -280,24 +431,55 @@ impl Tracker {
             self.replied.pop_front();
         }
         self.replied.push_back(raw.context);
-        let event = self.judge(kind, raw, &pending, max_listeners);
+        let event = self.judge(kind, raw, &mut pending, max_listeners);
+        // refused, or of a command that no connection came from
+        self.connections.give_back(pending.slot.take());
         if let Event::BadReply { what, .. } = event {
             self.oddities.bad_reply += 1;
             self.odd(what, raw);
         }
         if pending.abandoned {
             self.oddities.late_reply += 1;
-            if let Event::Listening { listener, .. } = event {
-                self.orphans.push(listener.handle);
+            match event {
+                Event::Listening { listener, .. } => self.orphans.push(listener.handle),
+                Event::Connecting { connection, .. } => self.orphans.push(connection.handle),
+                Event::Done { opcode, .. } if opcode == Opcode::Accept => self.orphans.push(pending.command.handle),
+                _ => {}
             }
         } else {
             self.ready.push_back(event);
         }
     }
 
-    fn judge(&mut self, kind: EventKind, raw: &RawEvent, pending: &Pending, max_listeners: u16) -> Event {
+    /// A listener is gone: what it announced and nobody has seen yet ends too (CM-22).
+    fn forget_listener(&mut self, handle: Handle) {
+        self.listeners.remove(&handle);
+        let (connections, orphans) = (&mut self.connections, &mut self.orphans);
+        self.ready.retain(|event| match event {
+            Event::ConnectRequest { listener, connection, .. } if listener.handle == handle => {
+                connections.mute(connection.handle);
+                orphans.push(connection.handle);
+                false
+            }
+            _ => true,
+        });
+    }
+
+    /// The adapter did not take an answer to a CONNECT_REQUEST: the caller is told, so nobody will answer it any more (CM-5).
+    fn answer_refused(&mut self, handle: Handle, refusal: Refusal) {
+        if !self.connections.lives(handle) {
+            return;
+        }
+        self.connections.set_state(handle, ConnectionState::Ending);
+        // the peer has gone: FREED comes by itself (CM-27)
+        if refusal != Refusal::Reset {
+            self.orphans.push(handle);
+        }
+    }
+
+    fn judge(&mut self, kind: EventKind, raw: &RawEvent, pending: &mut Pending, max_listeners: u16) -> Event {
         let context = Context(raw.context);
-        let command = &pending.command;
+        let command = pending.command;
         let opcode = Op(command.opcode);
         let bad = |what| Event::BadReply { context, opcode, what };
         // RESERVE and UNRESERVE name the port they stumbled over, LISTEN was told it
@@ -309,10 +491,13 @@ impl Tracker {
             if opcode == Opcode::Unlisten {
                 // the adapter has no such listener (NoEntry) or keeps it
                 if refusal == Refusal::NoEntry {
-                    self.listeners.remove(&command.handle);
+                    self.forget_listener(command.handle);
                 } else {
                     self.reopen(command.handle);
                 }
+            }
+            if opcode == Opcode::Accept || opcode == Opcode::Reject {
+                self.answer_refused(command.handle, refusal);
             }
             return Event::Refused { context, opcode, refusal };
         }
@@ -328,20 +513,47 @@ impl Tracker {
                 if self.listeners.contains_key(&handle) {
                     return bad("the handle of a listener that lives");
                 }
-                self.listeners.insert(handle, false);
                 // the address is the one asked for: the adapter chooses only ports
                 let listener = Listener { handle, address: Ipv4Addr::from(command.local_addr), port: raw.local_port };
+                self.listeners.insert(handle, (listener, false));
                 Event::Listening { context, listener }
             }
             EventKind::Freed if opcode == Opcode::Unlisten => {
                 if raw.handle != command.handle {
                     return bad("FREED for another handle");
                 }
-                self.listeners.remove(&raw.handle);
+                self.forget_listener(raw.handle);
                 Event::Freed { context, handle: raw.handle }
             }
-            EventKind::CmdReply if opcode != Opcode::Listen && opcode != Opcode::Unlisten => Event::Done { context, opcode },
+            EventKind::CmdReply if opcode == Opcode::Connect => {
+                match self.connections.opened(&command, raw, pending.slot.take(), pending.abandoned) {
+                    Ok(connection) => Event::Connecting { context, connection },
+                    Err(what) => bad(what),
+                }
+            }
+            EventKind::CmdReply if opcode != Opcode::Listen && opcode != Opcode::Unlisten => {
+                if opcode == Opcode::Accept || opcode == Opcode::Reject {
+                    self.connections.answered(&command, pending.slot.take());
+                }
+                self.learn(&command);
+                Event::Done { context, opcode }
+            }
             _ => bad("another kind of event than the command has"),
+        }
+    }
+
+    /// Keeps what later verbs and tables need of a command that was carried out.
+    fn learn(&mut self, command: &Command) {
+        let address = Ipv4Addr::from(command.local_addr);
+        match Op(command.opcode) {
+            o if o == Opcode::Reserve => self.ports.set(command.local_port, command.remote_port, true),
+            o if o == Opcode::Unreserve => self.ports.set(command.local_port, command.remote_port, false),
+            o if o == Opcode::AddressAdd => {
+                let gateway = (command.gateway != 0).then(|| Ipv4Addr::from(command.gateway));
+                self.addresses.push((address, command.remote_addr, gateway));
+            }
+            o if o == Opcode::AddressDelete => self.addresses.retain(|(a, ..)| *a != address),
+            _ => {}
         }
     }
 }

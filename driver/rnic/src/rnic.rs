@@ -6,16 +6,19 @@
 use crate::{
     bus::{Bus, BusError},
     config::Config,
+    connection::{check_private_data, check_tos, AcceptParam, Backlog, ConnectParam, Connection, ConnectionState, PRIVATE_DATA_MAX},
     device::{Device, DeviceInfo},
     dma::DmaMemory,
-    error::Error,
+    error::{Error, Refusal},
     iova::IovaAllocator,
     l2::{buffer_octets, L2Counts, Queue, Received, RxRing, TxRing},
+    live::ConnectionRow,
     pending::{Context, Event, Listener, Oddities, Op, Tracker},
+    private_data::{PrivateData, Slot},
     ring::{ring_octets, CommandRing, EventRing},
 };
-use ironwarp_abi::{irq, l2::DESCRIPTOR_OCTETS, reg, Command, Counter, Handle, Opcode, VECTORS};
-use rand::TryRngCore;
+use ironwarp_abi::{irq, l2::DESCRIPTOR_OCTETS, reg, Command, Counter, Handle, HandleKind, Opcode, VECTORS};
+use rand::{rngs::StdRng, RngCore, SeedableRng, TryRngCore};
 use std::{net::Ipv4Addr, os::fd::BorrowedFd, sync::Arc, time::Duration};
 
 /// Longest sleep before the adapter's STATUS is looked at again.
@@ -93,10 +96,20 @@ impl<B: Bus> Rnic<B> {
         let (evt_iova, evt) = attachment.memory(ring_octets(config.evt_log2))?;
         let (rx_iova, rx) = l2_queue(&mut attachment, config.l2rx_log2, config.mtu)?;
         let (tx_iova, tx) = l2_queue(&mut attachment, config.l2tx_log2, config.mtu)?;
-        let random = match config.random {
-            Some(seed) => seed,
-            None => rand::rngs::OsRng.try_next_u32().map_err(|e| Error::Memory(std::io::Error::other(e)))?,
+        let mut tracker = Tracker::default();
+        tracker.connections.max = info.max_connections;
+        let inbound_iova = match info.max_connections {
+            0 => None,
+            connections => {
+                let (inbound_iova, inbound) = attachment.memory(usize::from(connections) * PRIVATE_DATA_MAX)?;
+                // one for each connection, and as many commands that are not answered yet
+                let slots = connections.saturating_add(1 << config.cmd_log2);
+                let (iova, outbound) = attachment.memory(usize::from(slots) * PRIVATE_DATA_MAX)?;
+                tracker.connections.memory = Some(PrivateData::new(inbound, outbound, iova, slots));
+                Some(inbound_iova)
+            }
         };
+        let (random, isn_key) = secrets(config.random)?;
         let device = &mut attachment.device;
         let timebase = match config.timebase {
             Some(timebase) => Some(timebase),
@@ -115,6 +128,15 @@ impl<B: Bus> Rnic<B> {
         device.write(reg::MTU, config.mtu)?;
         device.write(reg::PORT_RANGE, u32::from(config.port_range.0) | u32::from(config.port_range.1) << 16)?;
         device.write(reg::RANDOM, random)?;
+        for (offset, word) in [reg::ISN_KEY0, reg::ISN_KEY1, reg::ISN_KEY2, reg::ISN_KEY3].into_iter().zip(isn_key) {
+            device.write(offset, word)?;
+        }
+        if let Some(iova) = inbound_iova {
+            device.write64(reg::PDATA_BASE_LO, iova)?;
+        }
+        for (offset, value) in config.tcp.registers() {
+            device.write(offset, value)?;
+        }
         device.write(reg::L2_CONTROL, config.l2_control())?;
         for (offset, value) in [
             (reg::TIMEBASE, timebase),
@@ -137,7 +159,7 @@ impl<B: Bus> Rnic<B> {
             rx: RxRing::new(rx),
             tx: TxRing::new(tx, config.mtu),
             l2: L2Counts::default(),
-            tracker: Tracker::default(),
+            tracker,
             max_listeners: info.max_listeners,
             attachment,
             config,
@@ -180,17 +202,43 @@ impl<B: Bus> Rnic<B> {
     pub fn listeners(&self) -> usize {
         self.tracker.listeners()
     }
+    /// The live listeners.
+    pub fn listener_rows(&self) -> Vec<Listener> {
+        self.tracker.listener_rows()
+    }
+    /// Connections whose handles are not yet freed.
+    pub fn connections(&self) -> usize {
+        self.tracker.connections.len()
+    }
+    /// The connections whose handles are not yet freed.
+    pub fn connection_rows(&self) -> Vec<ConnectionRow> {
+        self.tracker.connections.rows()
+    }
+    /// Ports that the host keeps: first and last of each range.
+    pub fn reserved_ports(&self) -> Vec<(u16, u16)> {
+        self.tracker.ports.ranges()
+    }
+    /// Buffers of private data that no connection uses.
+    pub fn private_data_buffers_free(&self) -> usize {
+        self.tracker.connections.memory.as_ref().map_or(0, PrivateData::free)
+    }
 
     // ---- posting
 
     /// Posts any command; its context is set here. For self tests: the other verbs check more.
-    pub fn post_raw(&mut self, mut command: Command) -> Result<Context, Error> {
-        if !self.commands.has_room(&mut self.attachment.device)? {
-            return Err(Error::CommandRingFull);
+    pub fn post_raw(&mut self, command: Command) -> Result<Context, Error> {
+        self.post(command, None)
+    }
+    /// `slot`: where the command's private data is.
+    fn post(&mut self, mut command: Command, slot: Option<Slot>) -> Result<Context, Error> {
+        let room = self.commands.has_room(&mut self.attachment.device);
+        if !matches!(room, Ok(true)) {
+            self.tracker.connections.give_back(slot);
+            return Err(room.err().unwrap_or(Error::CommandRingFull));
         }
         let context = self.tracker.allocate();
         command.context = context.0;
-        self.tracker.posted(command);
+        self.tracker.posted(command, slot);
         if let Err(e) = self.commands.push(&mut self.attachment.device, &command) {
             self.tracker.withdraw(context);
             return Err(e.into());
@@ -203,11 +251,15 @@ impl<B: Bus> Rnic<B> {
     }
     /// Posts LISTEN; see [`Rnic::create_listen`].
     pub fn post_listen(&mut self, address: Ipv4Addr, port: u16, backlog: u16) -> Result<Context, Error> {
+        self.post_listen_with(address, port, backlog.into())
+    }
+    /// Posts LISTEN with both limits as they are.
+    pub fn post_listen_with(&mut self, address: Ipv4Addr, port: u16, backlog: Backlog) -> Result<Context, Error> {
         self.post_raw(Command {
             local_addr: address.into(),
             local_port: port,
-            backlog_half_open: backlog,
-            backlog_accept: backlog,
+            backlog_half_open: backlog.half_open,
+            backlog_accept: backlog.accept,
             ..command(Opcode::Listen)
         })
     }
@@ -254,6 +306,94 @@ impl<B: Bus> Rnic<B> {
         self.post_raw(Command { local_addr: address.into(), ..command(Opcode::AddressDelete) })
     }
 
+    // ---- posting, connections
+
+    /// Posts a command with its private data in a buffer that the adapter can read.
+    fn post_with_data(&mut self, mut command: Command, data: &[u8]) -> Result<Context, Error> {
+        if data.is_empty() {
+            return self.post(command, None);
+        }
+        let memory = self.tracker.connections.memory.as_mut();
+        let (slot, address) = memory.and_then(|m| m.place(data)).ok_or(Error::PrivateDataBuffers)?;
+        command.data_addr = address;
+        command.data_len = data.len() as u16;
+        self.post(command, Some(slot))
+    }
+    /// Posts CONNECT; see [`Rnic::connect`].
+    pub fn post_connect(&mut self, param: &ConnectParam) -> Result<Context, Error> {
+        let refused = |refusal| Err(Error::Refused { opcode: Opcode::Connect.into(), refusal });
+        if self.tracker.connections.max == 0 {
+            return refused(Refusal::UnknownOpcode);
+        }
+        // before a way is looked for: there is none to what cannot be
+        param.check_remote()?;
+        let local = match *param.local.ip() {
+            Ipv4Addr::UNSPECIFIED => self.tracker.route(*param.remote.ip()),
+            address => Some(address),
+        };
+        let Some(local) = local else { return refused(Refusal::HostUnreachable) };
+        self.post_with_data(param.command(local)?, &param.private_data)
+    }
+    /// State of a connection that lives, and whether the peer's Request was enhanced.
+    fn state(&self, connection: &Connection) -> Result<(ConnectionState, bool), Error> {
+        self.tracker.connections.state(connection.handle).ok_or(Error::StaleHandle)
+    }
+    /// Posts an answer to CONNECT_REQUEST.
+    fn post_answer(&mut self, command: Command, data: &[u8], next: ConnectionState) -> Result<Context, Error> {
+        let posted = self.post_with_data(command, data);
+        if posted.is_ok() {
+            self.tracker.connections.set_state(command.handle, next);
+        }
+        posted
+    }
+    fn requested(&self, connection: &Connection, what: &'static str) -> Result<bool, Error> {
+        match self.state(connection)? {
+            (ConnectionState::Requested, enhanced) => Ok(enhanced),
+            (state, _) => Err(Error::WrongState { what, state }),
+        }
+    }
+    /// Posts ACCEPT; see [`Rnic::accept`].
+    pub fn post_accept(&mut self, connection: &Connection, param: &AcceptParam) -> Result<Context, Error> {
+        let enhanced = self.requested(connection, "accepted")?;
+        let command = param.command(connection.handle, enhanced)?;
+        self.post_answer(command, &param.private_data, ConnectionState::Accepting)
+    }
+    /// Posts REJECT; see [`Rnic::reject`]. `tos`: DSCP in bits 7:2.
+    pub fn post_reject(&mut self, connection: &Connection, private_data: &[u8], tos: u8) -> Result<Context, Error> {
+        let enhanced = self.requested(connection, "rejected")?;
+        check_private_data(private_data, enhanced)?;
+        let command = Command { handle: connection.handle, tos: check_tos(tos)?, ..command(Opcode::Reject) };
+        self.post_answer(command, private_data, ConnectionState::Ending)
+    }
+    /// Posts DISCONNECT; none if the connection is already gone or going (CM-16).
+    pub fn post_disconnect(&mut self, connection: &Connection) -> Result<Option<Context>, Error> {
+        match self.state(connection) {
+            Err(_) | Ok((ConnectionState::Ending, _)) => Ok(None),
+            Ok((state @ (ConnectionState::Connecting | ConnectionState::Requested), _)) => {
+                Err(Error::WrongState { what: "closed in order; abort it", state })
+            }
+            Ok(_) => self.post_end(connection, Opcode::Disconnect).map(Some),
+        }
+    }
+    /// Posts ABORT; none if the connection is already gone.
+    pub fn post_abort(&mut self, connection: &Connection) -> Result<Option<Context>, Error> {
+        match self.state(connection) {
+            Err(_) | Ok((ConnectionState::Ending, _)) => Ok(None),
+            Ok(_) => self.post_end(connection, Opcode::Abort).map(Some),
+        }
+    }
+    fn post_end(&mut self, connection: &Connection, opcode: Opcode) -> Result<Context, Error> {
+        let context = self.post_raw(Command { handle: connection.handle, ..command(opcode) })?;
+        let next = match self.state(connection)?.0 {
+            ConnectionState::Established => ConnectionState::Closing,
+            // nothing but FREED is owed to what nobody accepted
+            ConnectionState::Requested => ConnectionState::Ending,
+            state => state,
+        };
+        self.tracker.connections.set_state(connection.handle, next);
+        Ok(context)
+    }
+
     // ---- events
 
     /// The next event, if there is one; never waits.
@@ -298,7 +438,8 @@ impl<B: Bus> Rnic<B> {
         }
         self.events.release(&mut self.attachment.device)?;
         while let Some(handle) = self.tracker.orphans.pop() {
-            match self.post_raw(Command { handle, ..command(Opcode::Unlisten) }) {
+            let opcode = if handle.kind() == Some(HandleKind::Connection) { Opcode::Abort } else { Opcode::Unlisten };
+            match self.post_raw(Command { handle, ..command(opcode) }) {
                 Ok(context) => {
                     self.tracker.close(handle);
                     self.tracker.abandon(context);
@@ -353,7 +494,7 @@ impl<B: Bus> Rnic<B> {
         let op = Op::from(opcode);
         let posted = self.wait_until(timeout, |rnic| match post(rnic) {
             Ok(context) => Ok(Some(context)),
-            Err(Error::CommandRingFull) => Ok(None),
+            Err(Error::CommandRingFull | Error::PrivateDataBuffers) => Ok(None),
             Err(e) => Err(e),
         })?;
         let context = posted.ok_or(Error::Timeout { opcode: op, after: timeout })?;
@@ -376,9 +517,14 @@ impl<B: Bus> Rnic<B> {
         self.call(Opcode::Nop, Self::post_nop).map(drop)
     }
     /// Listens at `address` (0.0.0.0 = any) and `port` (0 = the adapter chooses). `backlog` bounds both half-open connections and
-    /// those that wait for accept. The result is final: it is the adapter's LISTEN_REPLY, and an error leaves nothing behind.
+    /// those that wait for accept; 0 is [`crate::DEFAULT_BACKLOG`]. The result is final: it is the adapter's LISTEN_REPLY, and an error
+    /// leaves nothing behind.
     pub fn create_listen(&mut self, address: Ipv4Addr, port: u16, backlog: u16) -> Result<Listener, Error> {
-        match self.call(Opcode::Listen, |rnic| rnic.post_listen(address, port, backlog))? {
+        self.create_listen_with(address, port, backlog.into())
+    }
+    /// As [`Rnic::create_listen`], with both limits.
+    pub fn create_listen_with(&mut self, address: Ipv4Addr, port: u16, backlog: Backlog) -> Result<Listener, Error> {
+        match self.call(Opcode::Listen, |rnic| rnic.post_listen_with(address, port, backlog))? {
             Event::Listening { listener, .. } => Ok(listener),
             _ => Err(Error::BadReply { opcode: Opcode::Listen.into(), what: "no listener in it" }),
         }
@@ -386,6 +532,57 @@ impl<B: Bus> Rnic<B> {
     /// Ends a listener; on return its handle is FREED and its port given back.
     pub fn destroy_listen(&mut self, listener: Listener) -> Result<(), Error> {
         self.call(Opcode::Unlisten, |rnic| rnic.post_unlisten(&listener)).map(drop)
+    }
+    /// Opens a connection. Returns as soon as the adapter has taken the command: what becomes of it on the network is
+    /// [`Event::ConnectReply`], exactly once; an error here means that no event follows (CM-3).
+    pub fn connect(&mut self, param: &ConnectParam) -> Result<Connection, Error> {
+        match self.call(Opcode::Connect, |rnic| rnic.post_connect(param))? {
+            Event::Connecting { connection, .. } => Ok(connection),
+            _ => Err(Error::BadReply { opcode: Opcode::Connect.into(), what: "no connection in it" }),
+        }
+    }
+    /// Accepts what CONNECT_REQUEST announced. [`Event::Established`] follows, once; after an error no event does, and the connection is
+    /// reset (CM-5).
+    pub fn accept(&mut self, connection: &Connection, param: &AcceptParam) -> Result<(), Error> {
+        self.call(Opcode::Accept, |rnic| rnic.post_accept(connection, param)).map(drop)
+    }
+    /// Rejects what CONNECT_REQUEST announced; only FREED follows (CM-7).
+    pub fn reject(&mut self, connection: &Connection, private_data: &[u8]) -> Result<(), Error> {
+        self.call(Opcode::Reject, |rnic| rnic.post_reject(connection, private_data, 0)).map(drop)
+    }
+    /// Closes an established connection in order: CLOSE and FREED follow. Repeated, or when the end is under way, it does nothing (CM-16).
+    pub fn disconnect(&mut self, connection: &Connection) -> Result<(), Error> {
+        self.end(connection, Opcode::Disconnect, Self::post_disconnect)
+    }
+    /// Resets a connection in any state: what it still owes follows, and FREED. For one that is gone it does nothing.
+    pub fn abort(&mut self, connection: &Connection) -> Result<(), Error> {
+        self.end(connection, Opcode::Abort, Self::post_abort)
+    }
+    fn end(
+        &mut self,
+        connection: &Connection,
+        opcode: Opcode,
+        post: fn(&mut Self, &Connection) -> Result<Option<Context>, Error>,
+    ) -> Result<(), Error> {
+        let ended = self.call(opcode, |rnic| post(rnic, connection)?.ok_or(Error::StaleHandle));
+        match ended {
+            // it ended while the command was under way
+            Err(Error::StaleHandle | Error::Refused { refusal: Refusal::NoEntry, .. }) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+    /// Resets the adapter and tells the end of every connection that its user still waits for, once each (CM-35).
+    pub fn detach(mut self) -> Vec<Event> {
+        // also what came before
+        let drained = self.drain();
+        let mut events: Vec<_> = std::iter::from_fn(|| self.tracker.take_next()).collect();
+        if let Err(e) = drained {
+            tracing::debug!("last look at the event ring: {e}");
+        }
+        let Rnic { attachment, mut tracker, .. } = self;
+        drop(attachment);
+        events.extend(tracker.connections.end_all());
+        events
     }
     /// Keeps the ports `first..=last` for the host's own stack; all or none. Ports reserved already are no error.
     pub fn reserve_ports(&mut self, first: u16, last: u16) -> Result<(), Error> {
@@ -460,8 +657,27 @@ impl<B: Bus> Rnic<B> {
     }
 }
 
-fn command(opcode: Opcode) -> Command {
+pub(crate) fn command(opcode: Opcode) -> Command {
     Command { opcode: opcode as u8, handle: Handle::NONE, ..Command::default() }
+}
+
+/// `RANDOM` and the 128 bits of `ISN_KEY`: from the operating system, or all from one seed.
+fn secrets(seed: Option<u32>) -> Result<(u32, [u32; 4]), Error> {
+    let mut words = [0; 5];
+    match seed {
+        Some(seed) => {
+            let mut rng = StdRng::seed_from_u64(seed.into());
+            words.fill_with(|| rng.next_u32());
+            words[0] = seed;
+        }
+        None => {
+            for word in &mut words {
+                *word = rand::rngs::OsRng.try_next_u32().map_err(|e| Error::Memory(std::io::Error::other(e)))?;
+            }
+        }
+    }
+    let [random, isn_key @ ..] = words;
+    Ok((random, isn_key))
 }
 
 fn check_register_path<B: Bus>(device: &mut Device<B>) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The driver against scripts: what an adapter that is wrong, slow, gone or silent makes of it.
+#[allow(dead_code)] // each test file uses a part
 mod mock;
 
 use ironwarp_abi::{
@@ -7,7 +8,7 @@ use ironwarp_abi::{
     reg::{self, control, status_bits},
     Command, Counter, Event as RawEvent, EventKind, Handle, HandleKind, Opcode, Status, RING_LOG2_RANGE,
 };
-use ironwarp_rnic::{BusError, Config, Context, Device, Error, Event, Refusal, Rnic};
+use ironwarp_rnic::{BusError, Config, Context, Device, Error, Event, Refusal, Rnic, TcpSettings};
 use mock::{reply, yes, Mock, MockBus};
 use proptest::prelude::*;
 use std::{net::Ipv4Addr, time::Duration};
@@ -38,11 +39,11 @@ fn attach_gives_the_adapter_rings_settings_and_starts_it_last() {
     let config = Config { port_range: (50_000, 50_010), random: Some(7), mtu: 1400, ip_ttl: Some(9), share: true, ..Config::default() };
     let rnic = attach(&mock, config.clone());
     let state = mock.state();
-    for base in [reg::CMD_BASE_LO, reg::EVT_BASE_LO, reg::L2RX_BASE_LO, reg::L2TX_BASE_LO] {
+    for base in [reg::CMD_BASE_LO, reg::EVT_BASE_LO, reg::L2RX_BASE_LO, reg::L2TX_BASE_LO, reg::PDATA_BASE_LO] {
         let iova = u64::from(state.regs[&base]) | u64::from(state.regs[&(base + 4)]) << 32;
         assert!(iova >= 0x1_0000_0000 && state.maps.contains_key(&iova), "{base:#x}");
     }
-    assert_eq!(state.maps.len(), 6);
+    assert_eq!(state.maps.len(), 8);
     for (offset, value) in [
         (reg::PORT_RANGE, 50_000 | 50_010 << 16),
         (reg::RANDOM, 7),
@@ -88,6 +89,40 @@ fn every_attach_has_another_random_seed() {
     assert!(seeds.windows(2).any(|w| w[0] != w[1]), "{seeds:?}");
 }
 
+/// Covers: TCP-3
+#[test]
+fn every_attach_has_another_secret_of_sequence_numbers() {
+    let key = |random| {
+        let mock = Mock::new();
+        drop(attach(&mock, Config { random, ..Config::default() }));
+        [reg::ISN_KEY0, reg::ISN_KEY1, reg::ISN_KEY2, reg::ISN_KEY3].map(|word| written(&mock, word)[0])
+    };
+    let (first, second) = (key(None), key(None));
+    assert!(first.iter().zip(&second).filter(|(a, b)| a != b).count() >= 3, "{first:x?} {second:x?}");
+    let mut words = first.to_vec();
+    words.extend(second);
+    words.sort_unstable();
+    words.dedup();
+    assert!(words.len() >= 7, "the words of a key are not each other's copies: {words:x?}");
+    // a run that must repeat has a seed, and then its secret repeats
+    assert_eq!(key(Some(7)), key(Some(7)));
+    assert_ne!(key(Some(7)), key(Some(8)));
+}
+
+#[test]
+fn settings_of_tcp_are_written_and_the_others_left_alone() {
+    let mock = Mock::new();
+    let tcp = TcpSettings { two_msl_us: Some(1000), r1: Some(9), challenges: Some(0), ..TcpSettings::default() };
+    let _rnic = attach(&mock, Config { tcp, ..Config::default() });
+    assert_eq!(
+        (written(&mock, reg::TCP_2MSL), written(&mock, reg::TCP_R1), written(&mock, reg::TCP_CHALLENGES)),
+        (vec![1000], vec![9], vec![0])
+    );
+    for left in [reg::TCP_WINDOW, reg::TCP_RTO_INIT, reg::TCP_R2, reg::MPA_TIMEOUT, reg::CONNECT_TIMEOUT, reg::SPARE_SLOTS] {
+        assert!(written(&mock, left).is_empty(), "{left:#x}");
+    }
+}
+
 #[test]
 fn what_is_no_adapter_is_refused_and_told() {
     let with = |offset, value| {
@@ -114,7 +149,7 @@ fn a_reset_that_never_ends_is_given_up() {
 
 #[test]
 fn an_attach_that_fails_halfway_leaves_nothing_mapped() {
-    for maps in 0..6 {
+    for maps in 0..8 {
         let mock = Mock::new();
         mock.state().maps_left = maps;
         assert!(matches!(Rnic::attach(mock.bus(), Config::default()), Err(Error::Bus(BusError::Refused(_)))));
@@ -135,6 +170,8 @@ fn settings_that_cannot_work_are_refused_before_anything_is_written() {
         Config { evt_log2: RING_LOG2_RANGE.start() - 1, ..base.clone() },
         Config { mac: "01:00:00:00:00:00".parse().unwrap(), ..base.clone() },
         Config { ip_ttl: Some(0), ..base.clone() },
+        Config { tcp: TcpSettings { window: Some(65536), ..TcpSettings::default() }, ..base.clone() },
+        Config { tcp: TcpSettings { r2_syn_us: Some(1 << 31), ..TcpSettings::default() }, ..base.clone() },
     ] {
         assert!(matches!(Rnic::attach(mock.bus(), config), Err(Error::Config(_))));
     }
@@ -324,7 +361,8 @@ fn what_should_not_have_come_is_counted_and_changes_nothing() {
         rnic.destroy_listen(listener).unwrap();
         assert_eq!(rnic.poll_event().unwrap(), None);
         let odd = rnic.oddities();
-        assert_eq!((odd.unknown_context, odd.unknown_kind, odd.duplicate_reply, odd.bad_reply), (3, 9, 6, 0));
+        assert_eq!((odd.unknown_context, odd.unknown_kind, odd.duplicate_reply, odd.bad_reply), (3, 6, 6, 0));
+        assert_eq!((odd.unknown_handle, odd.unexpected_event), (3, 0));
         assert_eq!((rnic.listeners(), rnic.outstanding()), (0, 0));
     });
 }

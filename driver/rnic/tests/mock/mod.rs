@@ -14,6 +14,9 @@ use std::{
     time::Duration,
 };
 
+/// Connections of the stand-in.
+pub const CONNECTIONS: u16 = 32;
+
 /// What the script gives back for a command: events and when they appear.
 pub type Script = Box<dyn FnMut(&Command) -> Vec<(Duration, Event)> + Send>;
 
@@ -57,7 +60,7 @@ impl Mock {
         let mut regs: HashMap<u32, u32> = reg::CONFIG.iter().chain(reg::STATUSES).map(|r| (r.offset, r.reset)).collect();
         regs.insert(reg::MAGIC, MAGIC);
         regs.insert(reg::VERSION, ABI_VERSION);
-        regs.insert(reg::CAPS, 16);
+        regs.insert(reg::CAPS, 16 | u32::from(CONNECTIONS) << 16);
         regs.insert(reg::CAPS2, 11 << 24 | 64 << 8 | 4);
         regs.insert(reg::STATUS, status_bits::READY);
         Mock(Arc::new(Mutex::new(State {
@@ -110,12 +113,33 @@ pub fn reply(command: &Command, status: i32) -> Event {
             let handle = Handle::new(HandleKind::Listener, (command.context % 16) as u16, command.context);
             Event { kind: kind(EventKind::ListenReply), handle, local_addr: command.local_addr, local_port: port, ..base }
         }
+        o if o == Opcode::Connect as u8 && status == 0 => {
+            let local_port = if command.local_port == 0 { 60_000 + (command.context % 1000) as u16 } else { command.local_port };
+            Event { kind: kind(EventKind::CmdReply), handle: connection(command.context), local_port, ..base }
+        }
         o if o == Opcode::Unlisten as u8 && status == 0 => Event { kind: kind(EventKind::Freed), handle: command.handle, ..base },
         _ => Event { kind: kind(EventKind::CmdReply), ..base },
     }
 }
 
+/// Handle of a connection that is made from a number.
+pub fn connection(n: u32) -> Handle {
+    Handle::new(HandleKind::Connection, (n % u32::from(CONNECTIONS)) as u16, n)
+}
+
 impl State {
+    /// Octets of host memory, as the adapter reads them.
+    pub fn read_memory(&self, iova: u64, len: usize) -> Vec<u8> {
+        let mut octets = vec![0; len];
+        let (memory, offset) = self.dma(iova).expect("mapped");
+        memory.read(offset, &mut octets);
+        octets
+    }
+    /// Puts private data where the event of `handle` says that it is.
+    pub fn inbound(&mut self, handle: Handle, data: &[u8]) {
+        let (memory, offset) = self.dma(self.base(reg::PDATA_BASE_LO) + 512 * u64::from(handle.index())).expect("mapped");
+        memory.write(offset, data);
+    }
     fn dma(&self, iova: u64) -> Option<(&DmaMemory, usize)> {
         let (start, memory) = self.maps.range(..=iova).next_back()?;
         let offset = (iova - start) as usize;
