@@ -7,15 +7,17 @@
 //! | [`Queue`] | a test, through a [`QueueHandle`] |
 //! | [`TapDevice`] | the network stack of this machine |
 //! | [`Captured`] | any of these; writes pcapng |
+//! | [`Faulty`] | any of these; loses, doubles, reorders, delays and damages frames |
 //!
-//! Line pace and the 24 octets of overhead a frame are the MAC's ([`crate::mac`]); a wire carries whole frames. Faults (loss,
-//! reordering, ...) are a wire of their own around another, as [`Captured`] is.
+//! Line pace and the 24 octets of overhead a frame are the MAC's ([`crate::mac`]); a wire carries whole frames.
 mod capture;
+mod faulty;
 mod link;
 mod queue;
 mod tap;
 
 pub use capture::{Captured, Timestamps, View};
+pub use faulty::{Fault, FaultCounts, FaultHandle, FaultRates, Faulty};
 pub use link::Link;
 pub use queue::{Queue, QueueHandle};
 pub use tap::{TapDevice, TapError};
