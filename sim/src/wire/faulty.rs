@@ -70,6 +70,30 @@ impl Default for FaultRates {
     }
 }
 
+impl std::str::FromStr for FaultRates {
+    type Err = String;
+    /// `loss=0.02,reorder=0.01`; what is not named does not happen.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut rates = FaultRates::default();
+        for part in text.split(',').filter(|p| !p.is_empty()) {
+            let parsed = part.split_once('=').and_then(|(name, value)| Some((name, value.parse().ok()?)));
+            let Some((name, value)) = parsed.filter(|(_, v)| (0.0..=1.0).contains(v)) else {
+                return Err(format!("{part:?}: write name=part, as loss=0.02 for two frames in a hundred"));
+            };
+            *match name {
+                "loss" => &mut rates.loss,
+                "duplication" => &mut rates.duplication,
+                "reorder" => &mut rates.reorder,
+                "corruption" => &mut rates.corruption,
+                "unseen_corruption" => &mut rates.unseen_corruption,
+                "delay" => &mut rates.delay,
+                _ => return Err(format!("{name:?} is no fault: loss, duplication, reorder, corruption, unseen_corruption and delay are")),
+            } = value;
+        }
+        Ok(rates)
+    }
+}
+
 /// What happened in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
@@ -440,6 +464,15 @@ mod tests {
     }
 
     #[test]
+    fn rates_are_read_and_mistakes_explained() {
+        assert_eq!("".parse(), Ok(FaultRates::default()));
+        assert_eq!("loss=0.5,delay=1".parse(), Ok(FaultRates { loss: 0.5, delay: 1.0, ..FaultRates::default() }));
+        for bad in ["loss", "loss=2", "loss=-1", "loss=x", "luck=0.1"] {
+            assert!(bad.parse::<FaultRates>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn a_wire_with_one_end_has_two_directions_too() {
         let (queue, test) = Queue::new();
         let (mut wire, handle) = Faulty::new(Box::new(queue), FaultRates::default(), 1);
@@ -450,6 +483,6 @@ mod tests {
             wire.send(0, sent(n, 100));
         }
         assert_eq!(arrived(&mut wire, 0, 50), [1, 0, 2]);
-        assert_eq!(std::iter::from_fn(|| test.receive()).map(|f| f.octets[0]).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(std::iter::from_fn(|| test.receive()).map(|f| f.frame.octets[0]).collect::<Vec<_>>(), [1, 2]);
     }
 }
