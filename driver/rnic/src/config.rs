@@ -60,6 +60,30 @@ impl TcpSettings {
             ("spare_slots", reg::SPARE_SLOTS, self.spare_slots, 0, 65535),
         ]
     }
+    /// Sets a field by its name, as `two_msl_us`.
+    pub fn set(&mut self, name: &str, value: u32) -> Result<(), Error> {
+        let field = match name {
+            "window" => &mut self.window,
+            "rto_init_us" => &mut self.rto_init_us,
+            "rto_min_us" => &mut self.rto_min_us,
+            "rto_max_us" => &mut self.rto_max_us,
+            "r1" => &mut self.r1,
+            "r2_us" => &mut self.r2_us,
+            "r2_syn_us" => &mut self.r2_syn_us,
+            "two_msl_us" => &mut self.two_msl_us,
+            "challenges" => &mut self.challenges,
+            "mpa_timeout_us" => &mut self.mpa_timeout_us,
+            "connect_timeout_us" => &mut self.connect_timeout_us,
+            "close_timeout_us" => &mut self.close_timeout_us,
+            "spare_slots" => &mut self.spare_slots,
+            _ => {
+                let names: Vec<_> = self.rows().iter().map(|row| row.0).collect();
+                return Err(Error::Config(format!("{name:?} is no setting of TCP: {} are", names.join(", "))));
+            }
+        };
+        *field = Some(value);
+        self.check()
+    }
     fn check(&self) -> Result<(), Error> {
         for (name, _, value, least, most) in self.rows() {
             if let Some(value) = value.filter(|v| !(least..=most).contains(v)) {

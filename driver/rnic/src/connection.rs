@@ -22,6 +22,7 @@
 //! ```
 use crate::error::Error;
 use ironwarp_abi::{command::flag, Command, Handle, Opcode};
+use ironwarp_wire::mpa;
 use std::{
     fmt,
     net::{Ipv4Addr, SocketAddrV4},
@@ -29,25 +30,16 @@ use std::{
 };
 
 /// Most octets of private data without IRD and ORD (revision 1, or revision 2 without the enhanced words).
-pub const PRIVATE_DATA_MAX: usize = 512;
+pub const PRIVATE_DATA_MAX: usize = mpa::MAX_DATA_OCTETS;
 /// Most octets of private data beside the enhanced words (ENH-20).
-pub const PRIVATE_DATA_MAX_ENHANCED: usize = 508;
+pub const PRIVATE_DATA_MAX_ENHANCED: usize = mpa::MAX_DATA_OCTETS - mpa::ENHANCED_OCTETS;
 /// Both limits of a listener whose user gave 0 (CM-20).
 pub const DEFAULT_BACKLOG: u16 = 256;
 /// Largest IRD and ORD on the wire; as a request it means "do not negotiate" (ENH-15).
-pub const NOT_NEGOTIATED: u16 = 0x3fff;
+pub const NOT_NEGOTIATED: u16 = mpa::word::NO_NEGOTIATION;
 
 /// Bits of octet 16 of an MPA start-up frame, as [`StartUp::flags`] has them.
-pub mod start_flag {
-    /// The sender wants markers.
-    pub const MARKERS: u8 = 0x80;
-    /// The sender wants CRC.
-    pub const CRC: u8 = 0x40;
-    /// Rejected.
-    pub const REJECTED: u8 = 0x20;
-    /// Enhanced words follow.
-    pub const ENHANCED: u8 = 0x10;
-}
+pub use ironwarp_wire::mpa::flag as start_flag;
 
 /// A connection in the adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -231,7 +223,7 @@ pub struct StartUp {
 impl StartUp {
     /// Did the frame carry IRD and ORD (RFC 6581)?
     pub const fn enhanced(&self) -> bool {
-        self.revision >= 2 && self.flags & start_flag::ENHANCED != 0
+        self.revision >= mpa::REVISION_ENHANCED && self.flags & start_flag::ENHANCED != 0
     }
 }
 

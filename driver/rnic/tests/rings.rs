@@ -112,7 +112,11 @@ fn every_attach_has_another_secret_of_sequence_numbers() {
 #[test]
 fn settings_of_tcp_are_written_and_the_others_left_alone() {
     let mock = Mock::new();
-    let tcp = TcpSettings { two_msl_us: Some(1000), r1: Some(9), challenges: Some(0), ..TcpSettings::default() };
+    let mut tcp = TcpSettings { two_msl_us: Some(1000), r1: Some(9), ..TcpSettings::default() };
+    tcp.set("challenges", 0).expect("by its name");
+    assert!(matches!(tcp.set("window", 65536), Err(Error::Config(_))));
+    tcp.window = None;
+    assert!(tcp.set("luck", 1).unwrap_err().to_string().contains("two_msl_us"));
     let _rnic = attach(&mock, Config { tcp, ..Config::default() });
     assert_eq!(
         (written(&mock, reg::TCP_2MSL), written(&mock, reg::TCP_R1), written(&mock, reg::TCP_CHALLENGES)),
