@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--device` and the settings of an attach, shared by the commands.
 use clap::Args;
-use ironwarp_rnic::{Bus, BusError, Config, Error, Rnic, SocketBus, VfioBus};
+use ironwarp_rnic::{Bus, BusError, Config, Error, Rnic, SocketBus, TcpSettings, VfioBus};
 use ironwarp_wire::MacAddr;
 use std::{net::Ipv4Addr, path::PathBuf, str::FromStr, time::Duration};
 
@@ -84,6 +84,19 @@ pub struct AttachArgs {
     /// Look at the rings instead of waiting for interrupts.
     #[arg(long)]
     pub poll: bool,
+    /// Settings of TCP and the MPA start-up, as two_msl_us=1000000,mpa_timeout_us=5000000.
+    #[arg(long, value_parser = tcp_settings, default_value = "")]
+    pub tcp: TcpSettings,
+}
+
+fn tcp_settings(text: &str) -> Result<TcpSettings, String> {
+    let mut settings = TcpSettings::default();
+    for part in text.split(',').filter(|p| !p.is_empty()) {
+        let parsed = part.split_once('=').and_then(|(name, value)| Some((name, value.parse().ok()?)));
+        let (name, value) = parsed.ok_or_else(|| format!("{part:?}: write name=number, as two_msl_us=1000000"))?;
+        settings.set(name, value).map_err(|e| e.to_string())?;
+    }
+    Ok(settings)
 }
 
 impl AttachArgs {
@@ -93,6 +106,7 @@ impl AttachArgs {
             mac: self.mac,
             mtu: self.mtu,
             interrupts: !self.poll,
+            tcp: self.tcp.clone(),
             command_timeout: self.device.timeout(),
             reset_timeout: self.device.timeout(),
             ..Config::default()
@@ -143,6 +157,15 @@ mod tests {
         assert_eq!("vfio:0A:1f.7".parse(), Ok(Device::Vfio("0000:0a:1f.7".into())));
         for bad in ["", "sim:", "vfio:", "vfio:03.0", "vfio:0000:00:03.0.1", "vfio:../../etc", "pci:0000:00:03.0", "/run/a.sock"] {
             assert!(bad.parse::<Device>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn settings_of_tcp_are_read_by_name() {
+        let settings = tcp_settings("two_msl_us=5,r1=2").unwrap();
+        assert_eq!(settings, TcpSettings { two_msl_us: Some(5), r1: Some(2), ..TcpSettings::default() });
+        for bad in ["two_msl_us", "two_msl_us=x", "r1=0", "luck=1"] {
+            assert!(tcp_settings(bad).is_err(), "{bad}");
         }
     }
 

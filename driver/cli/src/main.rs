@@ -3,7 +3,9 @@
 #![deny(unsafe_code)]
 
 mod commands;
+mod control;
 mod device;
+mod events;
 mod output;
 mod stop;
 mod tap;
@@ -33,8 +35,12 @@ enum Command {
     Devinfo(commands::devinfo::Args),
     /// The adapter's counters, in the manner of ethtool -S.
     Stats(commands::stats::Args),
-    /// Listen on ports and wait.
+    /// Listen on ports and wait; accept or reject who comes.
     Listen(commands::listen::Args),
+    /// Open a connection and show what becomes of it.
+    Connect(commands::connect::Args),
+    /// Connections, listeners or ports of a driver that runs with --control.
+    Show(commands::show::Args),
     /// Connect the host's own network stack to the adapter's L2 queue through a TAP interface.
     L2(commands::l2::Args),
     /// Try every command of the adapter, its refusals and interrupts; prints PASS or FAIL.
@@ -58,6 +64,8 @@ fn main() -> ExitCode {
         Command::Devinfo(args) => commands::devinfo::run(&args, json),
         Command::Stats(args) => commands::stats::run(&args, json),
         Command::Listen(args) => commands::listen::run(&args, json),
+        Command::Connect(args) => commands::connect::run(&args, json),
+        Command::Show(args) => commands::show::run(&args, json),
         Command::L2(args) => commands::l2::run(&args, json),
         Command::Selftest(args) => commands::selftest::run(&args, json),
         #[cfg(feature = "sim")]

@@ -122,6 +122,39 @@ fn a_served_adapter_passes_the_self_test_by_interrupt_and_by_looking() {
 }
 
 #[test]
+fn show_tells_what_the_driver_of_another_process_has() {
+    let served = Served::start(&[]);
+    let control = served.path("control");
+    let control = control.to_str().expect("UTF-8");
+    let child = ironwarp(&["listen", "7000", "0", "--device", &served.device(), "--control", control]).stdout(Stdio::piped()).spawn();
+    let driver = Served { child: child.expect("ironwarp starts"), directory: tempfile::tempdir().expect("temporary directory") };
+    let start = Instant::now();
+    while !Path::new(control).exists() {
+        assert!(start.elapsed() < Duration::from_secs(60), "no socket");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // answered as soon as the driver is up
+    let table = |name: &str| values(&good(&["show", name, "--json", "--control", control])).remove(0);
+    let start = Instant::now();
+    while !run(&["show", "listen", "--control", control]).status.success() {
+        assert!(start.elapsed() < Duration::from_secs(60), "no answer");
+    }
+    let listeners = table("listen");
+    assert_eq!((listeners.as_array().map(Vec::len), &listeners[0]["port"]), (Some(2), &7000.into()), "{listeners}");
+    let ports = table("port");
+    assert_eq!((&ports[0]["first"], &ports[0]["use"], &ports[0]["users"]), (&7000.into(), &"listener".into(), &1.into()), "{ports}");
+    assert_eq!(table("conn"), serde_json::json!([]));
+    let text = good(&["show", "port", "--control", control]);
+    assert!(text.starts_with("first  last   use       users\n7000   7000   listener  1\n"), "{text}");
+    let text = bad(&["listen", "1", "--device", &served.device(), "--control", control]);
+    assert!(text.contains("another driver answers there"), "{text}");
+    let text = driver.interrupt();
+    assert!(text.contains("freed 0.0.0.0:7000"), "{text}");
+    assert!(bad(&["show", "conn", "--control", control]).contains("is a driver running with --control"));
+    served.interrupt();
+}
+
+#[test]
 fn mistakes_are_told_with_what_to_do() {
     let text = bad(&["devinfo", "--device", "sim:/nonexistent/a.sock"]);
     assert!(text.contains("start an adapter there with `ironwarp sim --socket /nonexistent/a.sock`"), "{text}");

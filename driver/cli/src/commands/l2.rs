@@ -3,6 +3,7 @@
 //! the L2 queue; the adapter answers ARP and ping itself, resolves next hops, and keeps the ports that it listens on.
 use super::stats;
 use crate::{
+    control::ControlArgs,
     device::{AttachArgs, Network},
     output::line,
     stop::Stop,
@@ -10,7 +11,7 @@ use crate::{
     Failure, Outcome,
 };
 use ironwarp_abi::irq;
-use ironwarp_rnic::{Bus, Config, Error, Rnic};
+use ironwarp_rnic::{Bus, Config, Error, Event, Rnic};
 use ironwarp_wire::{ethernet, ipv4};
 use rustix::{
     event::{poll, PollFd, PollFlags, Timespec},
@@ -23,6 +24,8 @@ use std::{net::Ipv4Addr, os::fd::AsFd};
 pub struct Args {
     #[command(flatten)]
     attach: AttachArgs,
+    #[command(flatten)]
+    control: ControlArgs,
     /// The adapter's and the interface's address, as 192.0.2.1/24.
     #[arg(long)]
     address: Network,
@@ -56,6 +59,7 @@ struct Counts {
 
 pub fn run(args: &Args, json: bool) -> Outcome {
     let stop = Stop::on_signals()?;
+    let control = args.control.open()?;
     let config = Config { share: true, ..args.attach.config() };
     let mut rnic = args.attach.attach(config)?;
     rnic.address_add(args.address.address, args.address.prefix, args.gateway)?;
@@ -76,6 +80,7 @@ pub fn run(args: &Args, json: bool) -> Outcome {
     }
     let mut counts = Counts::default();
     while !stop.requested() {
+        control.answer(&rnic);
         pump(&mut rnic, &mut tap, &mut counts)?;
     }
     report(&mut rnic, &counts, json)?;
@@ -114,8 +119,16 @@ fn pump<B: Bus>(rnic: &mut Rnic<B>, tap: &mut Tap, counts: &mut Counts) -> Resul
             break;
         }
     }
-    // events of listeners: nothing to do for them here, but the ring must move
-    while rnic.poll_event()?.is_some() {}
+    // whom the host's stack serves is not the adapter's to accept
+    while let Some(event) = rnic.poll_event()? {
+        if let Event::ConnectRequest { connection, .. } = event {
+            match rnic.reject(&connection, &[]) {
+                // the peer has gone meanwhile
+                Ok(()) | Err(Error::Refused { .. }) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
     if !more {
         sleep(rnic, tap, blocked)?;
     }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `listen`: the adapter listens on the ports given; with `--once` the listeners are ended again at once, else when the user has enough.
+//! `listen`: the adapter listens on the ports given, and accepts or rejects who comes; with `--once` the listeners are ended again at
+//! once, else when the user has enough.
 use super::stats;
 use crate::{
+    control::ControlArgs,
     device::{AttachArgs, Network},
+    events,
     output::line,
     stop::Stop,
     Outcome,
 };
-use ironwarp_rnic::Event;
+use ironwarp_rnic::{AcceptParam, Error, Event};
 use serde_json::json;
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -15,6 +18,8 @@ use std::{net::Ipv4Addr, time::Duration};
 pub struct Args {
     #[command(flatten)]
     attach: AttachArgs,
+    #[command(flatten)]
+    control: ControlArgs,
     /// Ports; 0 = the adapter chooses.
     #[arg(default_value = "0")]
     ports: Vec<u16>,
@@ -27,6 +32,24 @@ pub struct Args {
     /// End as soon as every listener lives.
     #[arg(long)]
     once: bool,
+    /// Accept every connection; without it, each is rejected.
+    #[arg(long)]
+    accept: bool,
+    /// Reject those whose private data begins with this, though --accept is given.
+    #[arg(long, requires = "accept")]
+    reject_prefix: Option<String>,
+    /// Goes to the peer in the MPA Reply.
+    #[arg(long, default_value = "")]
+    private_data: String,
+    /// Own IRD of what is accepted.
+    #[arg(long, default_value_t = 0)]
+    ird: u16,
+    /// Own ORD of what is accepted.
+    #[arg(long, default_value_t = 0)]
+    ord: u16,
+    /// End what is accepted at once: in order.
+    #[arg(long, requires = "accept")]
+    close: bool,
 }
 
 /// Longest silence between two looks at the stop flag.
@@ -34,6 +57,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 pub fn run(args: &Args, json: bool) -> Outcome {
     let stop = Stop::on_signals()?;
+    let control = args.control.open()?;
     let mut rnic = args.attach.attach(args.attach.config())?;
     let local = match args.address {
         Some(network) => {
@@ -53,14 +77,28 @@ pub fn run(args: &Args, json: bool) -> Outcome {
         }
     }
     while !args.once && !stop.requested() {
-        if let Some(event) = rnic.wait_event(LOOK)? {
-            match event {
-                Event::Async { code, handle } if json => {
-                    line(json!({ "event": "async", "code": code, "handle": handle.0 }).to_string());
+        control.answer(&rnic);
+        let Some(event) = rnic.wait_event(LOOK)? else { continue };
+        line(if json { events::json(&event).to_string() } else { events::text(&event) });
+        let outcome = match event {
+            Event::ConnectRequest { connection, start, .. } => {
+                let unwanted = args.reject_prefix.as_ref().is_some_and(|p| start.private_data.starts_with(p.as_bytes()));
+                let private_data = args.private_data.clone().into_bytes();
+                if args.accept && !unwanted {
+                    rnic.accept(&connection, &AcceptParam { private_data, ird: args.ird, ord: args.ord, ..AcceptParam::default() })
+                } else {
+                    rnic.reject(&connection, &private_data)
                 }
-                event if json => line(json!({ "event": format!("{event:?}") }).to_string()),
-                event => line(format!("event: {event:?}")),
             }
+            Event::Established { connection, .. } if args.close => rnic.disconnect(&connection),
+            _ => Ok(()),
+        };
+        match outcome {
+            // the peer has gone meanwhile
+            Err(e @ Error::Refused { .. }) => {
+                line(if json { json!({ "event": "refused", "text": e.to_string() }).to_string() } else { e.to_string() })
+            }
+            other => other?,
         }
     }
     for listener in listeners {
@@ -71,12 +109,6 @@ pub fn run(args: &Args, json: bool) -> Outcome {
             line(format!("freed {local}:{}", listener.port));
         }
     }
-    let moved = stats::moved(&mut rnic)?;
-    if json {
-        let map: serde_json::Map<_, _> = moved.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-        line(json!({ "event": "stats", "counters": map }).to_string());
-    } else {
-        moved.iter().for_each(|(name, value)| line(format!("     {name}: {value}")));
-    }
+    stats::show_moved(&mut rnic, json)?;
     Ok(true)
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One module a command.
+pub mod connect;
 #[cfg(feature = "sim")]
 pub mod demo;
 pub mod devinfo;
 pub mod l2;
 pub mod listen;
 pub mod selftest;
+pub mod show;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod stats;

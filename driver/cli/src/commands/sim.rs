@@ -3,7 +3,7 @@
 use crate::{output::line, stop::Stop, Failure, Outcome};
 use ironwarp_sim::{
     server::{Pace, SimServer},
-    wire::{Captured, Frame, Link, SentFrame, TapDevice, Timestamps, View, Wire},
+    wire::{Captured, FaultRates, Faulty, Frame, Link, SentFrame, TapDevice, Timestamps, View, Wire},
     AdapterConfig, LineRate, World,
 };
 use serde_json::json;
@@ -21,6 +21,9 @@ pub struct Args {
     /// Connect the adapter to this TAP interface; it is made if it is not there.
     #[arg(long)]
     tap: Option<String>,
+    /// Faults of the wire in both directions, each as a part of all frames: loss=0.02,reorder=0.01 (duplication, corruption, delay too).
+    #[arg(long)]
+    faults: Option<FaultRates>,
     /// Write what the wire carries into this pcapng file.
     #[arg(long)]
     pcap: Option<PathBuf>,
@@ -104,6 +107,10 @@ fn world(args: &Args) -> Result<World, Failure> {
         Some(name) => Box::new(TapDevice::open(name, true)?),
         None if ids.len() == 2 => Box::new(Link::new(args.delay)),
         None => Box::new(Unplugged),
+    };
+    let wire = match args.faults {
+        Some(rates) => Box::new(Faulty::new(wire, rates, args.seed).0),
+        None => wire,
     };
     let wire = match &args.pcap {
         Some(path) => {

@@ -38,3 +38,15 @@ pub fn moved<B: Bus>(rnic: &mut Rnic<B>) -> Result<Vec<(&'static str, u64)>, Fai
     rows.retain(|row| row.1 != 0);
     Ok(rows)
 }
+
+/// Shows them.
+pub fn show_moved<B: Bus>(rnic: &mut Rnic<B>, json: bool) -> Result<(), Failure> {
+    let moved = moved(rnic)?;
+    if json {
+        let map: serde_json::Map<_, _> = moved.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        line(serde_json::json!({ "event": "stats", "counters": map }).to_string());
+    } else {
+        moved.iter().for_each(|(name, value)| line(format!("     {name}: {value}")));
+    }
+    Ok(())
+}
