@@ -3,7 +3,11 @@
 use etherparse::{Icmpv4Type, PacketBuilder};
 use ironwarp_abi::Counter;
 use ironwarp_rnic::{Config, Rnic};
-use ironwarp_sim::{bus::lock, AdapterConfig, InProcessBus, SharedWorld, World};
+use ironwarp_sim::{
+    bus::lock,
+    wire::{FaultHandle, FaultRates, Faulty, Link, Wire},
+    AdapterConfig, InProcessBus, SharedWorld, World,
+};
 use std::{
     collections::BTreeMap,
     net::Ipv4Addr,
@@ -44,13 +48,33 @@ pub fn single(seed: u64, config: Config) -> (SharedWorld, Attached) {
 
 /// Two adapters back to back: 192.0.2.1 and 192.0.2.2, /24.
 pub fn pair(seed: u64) -> (SharedWorld, Attached, Attached) {
-    let world = Arc::new(Mutex::new(World::pair(seed, 10, 0)));
+    pair_over(seed, Box::new(Link::new(10)), |n| config(n, seed))
+}
+
+/// The same over another wire, with other settings for adapters 1 and 2.
+pub fn pair_over(seed: u64, wire: Box<dyn Wire>, config: impl Fn(u8) -> Config) -> (SharedWorld, Attached, Attached) {
+    let mut world = World::new(0);
+    let ids = [("a", seed), ("b", seed.wrapping_add(1))].map(|(name, seed)| world.add(&AdapterConfig::new(name, seed)));
+    world.connect(wire, &ids);
+    let world = Arc::new(Mutex::new(world));
     let [a, b] = [1u8, 2].map(|n| {
-        let mut rnic = Rnic::attach(InProcessBus::new(&world, usize::from(n) - 1), config(n, seed)).expect("attach");
-        rnic.address_add(Ipv4Addr::new(192, 0, 2, n), 24, None).expect("ADDRESS_ADD");
+        let mut rnic = Rnic::attach(InProcessBus::new(&world, ids[usize::from(n) - 1]), config(n)).expect("attach");
+        rnic.address_add(address(n), 24, None).expect("ADDRESS_ADD");
         rnic
     });
     (world, a, b)
+}
+
+/// The same over a wire with faults.
+pub fn faulty_pair(seed: u64, rates: FaultRates, config: impl Fn(u8) -> Config) -> (SharedWorld, Attached, Attached, FaultHandle) {
+    let (wire, faults) = Faulty::new(Box::new(Link::new(10)), rates, seed);
+    let (world, a, b) = pair_over(seed, Box::new(wire), config);
+    (world, a, b, faults)
+}
+
+/// Address of the n-th adapter of a test.
+pub const fn address(n: u8) -> Ipv4Addr {
+    Ipv4Addr::new(192, 0, 2, n)
 }
 
 /// Every counter by name, those at 0 left out.
@@ -60,7 +84,7 @@ pub fn counters(rnic: &mut Attached) -> BTreeMap<&'static str, u64> {
 
 /// One counter.
 pub fn counter(rnic: &mut Attached, which: Counter) -> u64 {
-    rnic.stats().expect("counters").into_iter().find(|(c, _)| *c == which).map_or(0, |(_, v)| v)
+    rnic.device().counter(which).expect("counters")
 }
 
 /// Panics when a port of an adapter was used against its rules or the adapter reached for memory that it was not given.
