@@ -766,6 +766,7 @@ fn a_passive_open_sends_syn_and_ack_and_waits_for_the_answer() {
     assert!(b.deadlines.is_empty());
 }
 
+/// Covers: TCP-4
 #[test]
 fn a_simultaneous_open_sends_syn_again_with_ack() {
     let mut b = Bench::new(1);
@@ -1158,6 +1159,7 @@ fn an_ack_leaves_at_once_and_rides_on_what_leaves_anyway() {
     b.free(1);
 }
 
+/// Covers: TCP-8
 #[test]
 fn challenge_acks_are_limited_over_all_connections() {
     let mut b = Bench::new(1);
@@ -1181,6 +1183,12 @@ fn challenge_acks_are_limited_over_all_connections() {
         b.now = b.now.wrapping_add(10);
         b.settle();
     }
+    b.m.tcp_challenges.set(3);
+    b.forget();
+    for _ in 0..5 {
+        b.rx(Rx { challenge: true, ..rx(Note::Answer, 1) });
+    }
+    assert_eq!(b.segments.len(), 3);
 }
 
 #[test]
