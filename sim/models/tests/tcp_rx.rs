@@ -25,8 +25,11 @@ struct Tuple {
     remote_port: u16,
 }
 
+/// The `n`-th of many; all bits differ between them.
 fn tuple(n: u32) -> Tuple {
-    Tuple { local_ip: 0xc000_0201, remote_ip: 0xc000_0210 + n, local_port: 4791, remote_port: 50_000 + n as u16 }
+    let mix = |by: u32| (n + 1).wrapping_mul(by).rotate_right(15);
+    let ports = mix(0x85eb_ca6b);
+    Tuple { local_ip: mix(0x9e37_79b9), remote_ip: mix(0xc2b2_ae35), local_port: ports as u16, remote_port: (ports >> 16) as u16 }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -2008,11 +2011,12 @@ fn random_traffic_does_what_the_rules_say() {
                 }
             }
             11 if rng.random_bool(0.3) => {
-                let by = *[1, 1000, b.r.two_msl - 1, b.r.two_msl].choose(&mut rng).expect("some");
+                let by = *[1, 1000, rng.random_range(0..b.r.two_msl), b.r.two_msl - 1, b.r.two_msl].choose(&mut rng).expect("some");
                 note(b.pass(by));
             }
             12 => {
                 b.r.spare = rng.random_range(0..6);
+                b.r.two_msl = 1 << rng.random_range(10..31);
                 b.r.window = *[0, 1, 7, 1000, 1000, 1000, 65535].choose(&mut rng).expect("some");
                 b.eat = *[0, 1, 5, u16::MAX, u16::MAX].choose(&mut rng).expect("some");
             }
@@ -2021,7 +2025,7 @@ fn random_traffic_does_what_the_rules_say() {
                 if let Some(i) = index {
                     let c = b.rules.conns[usize::from(i)].expect("there");
                     if !c.snd_known {
-                        let iss = *[HIGH - 1, HIGH, HIGH + 1, 1000, rng.random()].choose(&mut rng).expect("some");
+                        let iss = *[HIGH - 1, HIGH, HIGH + 1, rng.random(), rng.random()].choose(&mut rng).expect("some");
                         b.sent(i, true, iss.wrapping_add(1), false);
                     } else if c.state != State::SynSent && !c.fin_sent {
                         let fin = rng.random_bool(0.3);
@@ -2038,7 +2042,7 @@ fn random_traffic_does_what_the_rules_say() {
                 let (rcv_nxt, una, nxt) = match (index.and_then(|i| b.rules.conns[usize::from(i)]), waits) {
                     (Some(c), _) => (c.rcv_nxt, c.snd_una, c.snd_nxt),
                     (_, Some(w)) => (w.rcv_nxt, w.snd_nxt, w.snd_nxt),
-                    _ => (*[HIGH, 5, 77].choose(&mut rng).expect("some"), 0, rng.random()),
+                    _ => (*[HIGH, 5, rng.random()].choose(&mut rng).expect("some"), 0, rng.random()),
                 };
                 let wnd = b.r.window.into();
                 let seq = rcv_nxt.wrapping_add(near(&mut rng, wnd));
@@ -2053,7 +2057,7 @@ fn random_traffic_does_what_the_rules_say() {
                     seq: if flags & SYN != 0 && !again && rng.random_bool(0.5) { seq.wrapping_sub(1) } else { seq },
                     ack,
                     flags,
-                    window: *[0, 1, 500, 500, 500, 8192, 65535].choose(&mut rng).expect("some"),
+                    window: *[0, 500, 500, 500, 65535, rng.random(), rng.random()].choose(&mut rng).expect("some"),
                     len: if closing { 0 } else { *[0, 0, 0, 1, 2, 6, 500, 1460, 65000].choose(&mut rng).expect("some") },
                     mss: rng.random_range(0..1461),
                     bad_options: rng.random_bool(0.01),
