@@ -47,7 +47,8 @@
 //! a frame that belongs to an index's last user was there before `Passive` or `Synced` of its next); `tcp::tx` (`Freed` ends all that can follow); deadlines; listeners;
 //! owed events; commands. What is owed is a bit in the entry and one in `pending`; the host's ring can hold up commands and events only (CM-44).
 //!
-//! **Stalls.** A job ends when its neighbours have taken what it tells: at most one message each, two to `tcp::tx` and `tcp::rx`. They must take without
+//! **Stalls.** A job ends when its neighbours have taken what it tells: at most one message each, two to `tcp::tx` and `tcp::rx`. `deliver` has a queue
+//! of 32 here, because the host's memory is behind it. They must take without
 //! waiting for room behind `from_*`, `result`, `fault`, `expired`, or have queues there; these are emptied without the host's help. The port
 //! database answers in bounded time (thousands of clocks under RESERVE).
 //!
@@ -119,6 +120,8 @@ pub struct Conn<const C: usize, const CN: usize, const L: usize, const T: usize,
     wait_valid: DFF<Bits<TN>>,
     pending: DFF<Bits<CN>>,
     inbox: ChanFifo<ConnMessage, 4, 5>,
+    /// Private data that waits for the DMA.
+    deliveries: ChanFifo<Bits<16>, 5, 6>,
     negotiate: Negotiate<D>,
     live_count: DFF<Bits<16>>,
 
@@ -355,6 +358,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
             wait_valid: Default::default(),
             pending: Default::default(),
             inbox: Default::default(),
+            deliveries: Default::default(),
             negotiate: Default::default(),
             live_count: Default::default(),
             state: Default::default(),
@@ -530,8 +534,9 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
         dff_setup!(self, clock, sweeping, sweep_slot, sweep_generation, done_wait);
         dff_setup!(self, clock, todo_frame, todo_send, todo_close, todo_end, todo_rx, todo_deliver, todo_deadline, todo_port, port_wait);
         dff_setup!(self, clock, end_soft, rx_op, port_op, port_slot, rep, frame_reg, send_len, send_tos, ev, ev_valid, ev_status);
-        clock!(self, clock, inbox, negotiate);
+        clock!(self, clock, inbox, deliveries, negotiate);
         self.inbox.reset.next = self.reset.val();
+        self.deliveries.reset.next = self.reset.val();
         self.entries.read_clock.next = self.clock.val();
         self.entries.write_clock.next = self.clock.val();
         self.generations.read_clock.next = self.clock.val();
@@ -806,11 +811,12 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
         if self.to_rx.ready.val() {
             self.todo_rx.d.next = false;
         }
-        self.deliver.valid.next = self.todo_deliver.q.val();
-        self.deliver.data.next = self.idx16.val();
-        if self.deliver.ready.val() {
+        self.deliveries.inp.valid.next = self.todo_deliver.q.val();
+        self.deliveries.inp.data.next = self.idx16.val();
+        if self.deliveries.inp.ready.val() {
             self.todo_deliver.d.next = false;
         }
+        ChanSrc::<Bits<16>>::link(&mut self.deliver, &mut self.deliveries.out);
         self.deadline.valid.next = self.todo_deadline.q.val();
         self.dl_msg.next.index = self.idx16.val();
         self.dl_msg.next.on = self.ent.val().timer;

@@ -133,6 +133,17 @@ struct Event {
     listener: Handle,
 }
 
+/// What is told of a listener.
+#[derive(Clone, Copy, Debug, Default)]
+struct Listener {
+    slot: u16,
+    live: bool,
+    generation: u32,
+    context: u32,
+    half_open: u16,
+    accept: u16,
+}
+
 /// What the checker knows of a handle.
 #[derive(Default, Debug)]
 struct Life {
@@ -182,7 +193,7 @@ struct World {
     results: VecDeque<(Start, u16, Frame)>,
     faults: VecDeque<u16>,
     expired: VecDeque<u16>,
-    listeners: VecDeque<(u16, bool, u32, u32, (u16, u16))>,
+    listeners: VecDeque<Listener>,
     port_replies: VecDeque<(Db, u16, u16)>,
     // from the block
     told: Vec<Told>,
@@ -380,13 +391,13 @@ impl World {
         m.expired_valid.set(!self.expired.is_empty());
         m.expired_data.set(self.expired.front().copied().unwrap_or(0));
         m.listener_valid.set(!self.listeners.is_empty());
-        if let Some((slot, live, generation, context, (half, accept))) = self.listeners.front() {
-            m.listener_data_slot.set((*slot).into());
-            m.listener_data_live.set((*live).into());
-            m.listener_data_generation.set((*generation).into());
-            m.listener_data_context.set((*context).into());
-            m.listener_data_backlog_half_open.set((*half).into());
-            m.listener_data_backlog_accept.set((*accept).into());
+        if let Some(l) = self.listeners.front() {
+            m.listener_data_slot.set(l.slot.into());
+            m.listener_data_live.set(l.live.into());
+            m.listener_data_generation.set(l.generation.into());
+            m.listener_data_context.set(l.context.into());
+            m.listener_data_backlog_half_open.set(l.half_open.into());
+            m.listener_data_backlog_accept.set(l.accept.into());
         }
         let answer = self.port_replies.front().filter(|_| self.port_delay == 0);
         m.port_rsp_valid.set(answer.is_some());
@@ -742,15 +753,15 @@ impl World {
         std::mem::take(&mut self.told)
     }
 
-    fn listen(&mut self, slot: u16, generation: u32, port: u16, limits: (u16, u16)) {
+    fn listen(&mut self, slot: u16, generation: u32, port: u16, (half_open, accept): (u16, u16)) {
         self.listening.insert(slot, port);
-        self.listeners.push_back((slot, true, generation, 0x1157_0000 + generation, limits));
+        self.listeners.push_back(Listener { slot, live: true, generation, context: 0x1157_0000 + generation, half_open, accept });
         self.settle();
     }
 
     fn unlisten(&mut self, slot: u16, generation: u32) {
         self.listening.remove(&slot);
-        self.listeners.push_back((slot, false, generation, 0, (0, 0)));
+        self.listeners.push_back(Listener { slot, generation, ..Listener::default() });
     }
 
     fn note(&mut self, note: RxNote, index: u16) {
@@ -1964,7 +1975,8 @@ fn random_lives() {
                             generation += 1;
                             live.insert(slot, generation);
                             w.listening.insert(slot, 7000 + slot);
-                            w.listeners.push_back((slot, true, generation, generation, (0, rng.random_range(0..4))));
+                            let accept = rng.random_range(0..4);
+                            w.listeners.push_back(Listener { slot, live: true, generation, context: generation, half_open: 0, accept });
                         }
                         None => {}
                     },
