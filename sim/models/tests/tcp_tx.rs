@@ -886,6 +886,36 @@ fn a_silent_peer_is_polled_at_r1_and_given_up_at_r2() {
 
 /// Covers: TCP-15
 #[test]
+fn r2_counts_from_the_last_progress() {
+    let mut b = Bench::new(1);
+    b.m.tcp_r1.set(255);
+    b.opened(1, 100, 60000);
+    b.cm(Op::Send, 1, 300);
+    b.pass(90_000_000);
+    b.update(1, b.seq(101), 60000);
+    let progress = b.now;
+    while b.told.is_empty() {
+        b.expire(1);
+    }
+    let silent = b.now.wrapping_sub(progress);
+    assert!((R2..R2 + RTO_MAX).contains(&silent), "{silent}");
+    b.free(1);
+    // and anew for what is sent after all was acknowledged
+    b.opened(2, 100, 60000);
+    b.cm(Op::Send, 2, 100);
+    b.pass(90_000_000);
+    b.update(2, b.seq(101), 60000);
+    b.pass(90_000_000);
+    b.cm(Op::Close, 2, 0);
+    b.told.clear();
+    b.pass(R2 - 10);
+    assert!(b.told.is_empty(), "FIN is young");
+    b.pass(RTO_MAX + 10);
+    assert_eq!(b.told, [(2, Told::TimedOut)]);
+}
+
+/// Covers: TCP-15
+#[test]
 fn an_unanswered_syn_is_given_up_at_its_own_r2() {
     for passive in [false, true] {
         let mut b = Bench::new(1);
@@ -1327,6 +1357,24 @@ fn a_neighbor_that_does_not_answer_ends_a_handshake_but_no_connection() {
     for index in [1, 2, 3] {
         b.free(index);
     }
+}
+
+#[test]
+fn an_ack_waits_for_its_neighbor_without_a_timer() {
+    let mut b = Bench::new(1);
+    b.opened(1, 1460, 5000);
+    b.neighbors.remove(&PEER_IP);
+    b.rx(rx(Note::Answer, 1));
+    assert!(b.deadlines.is_empty() && b.segments.is_empty());
+    b.notices.push_back((PEER_IP, false));
+    b.settle();
+    b.neighbors.insert(PEER_IP, Neighbor::Found(PEER_MAC));
+    b.notices.push_back((PEER_IP, true));
+    b.settle();
+    assert!(b.segments.is_empty(), "given up: the peer will ask again");
+    assert_eq!(b.counts.no_neighbor, 1);
+    b.cm(Op::Send, 1, 10);
+    assert_eq!(b.segments.len(), 1);
 }
 
 /// Covers: ARP-7
