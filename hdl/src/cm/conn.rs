@@ -52,10 +52,11 @@
 //! waiting for room behind `from_*`, `result`, `fault`, `expired`, or have queues there; these are emptied without the host's help. The port
 //! database answers in bounded time (thousands of clocks under RESERVE).
 //!
-//! **Timing.** 10 clocks a job without a stall or port request; CONNECT: 17 to Open, 6 from Opened to CMD_REPLY; an event right behind its cause, or up to 2^C + 8
-//! clocks after the ring had room again. End of a listener 8 x 2^C. Ready 2^C clocks after reset.
+//! **Timing.** 9 clocks a job without a stall or port request. CONNECT to Open 17 and the port database's time, Opened to CMD_REPLY 10; Synced to Send 10; start-up
+//! frame without private data to its event 12; ACCEPT to Send 8, ESTABLISHED 3 later. An event that its cause's job had no room for: up to
+//! 2^C + 8 clocks after there is room. End of a listener 8 x 2^C + 11. Ready 2^C clocks after reset.
 //!
-//! **Memory.** `entries` 2^C x 565 bits, `generations` 2^C x 32 (never cleared), `listeners` 2^L x 97, use slots of TIME-WAIT 2^T x 16.
+//! **Memory.** `entries` 2^C x 468 bits, `generations` 2^C x 32 (never cleared), `listeners` 2^L x 97, use slots of TIME-WAIT 2^T x 16.
 use super::conn_types::*;
 use super::messages::{CommandIn, EventOut, ListenerUpdate};
 use super::port_types::*;
