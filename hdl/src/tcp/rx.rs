@@ -564,6 +564,42 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
             self.due.d.next = true;
         }
 
+        // what a segment means to the connection: three clocks of always the same questions, whose answers are looked at when row and segment
+        // have been at rest for as long
+        self.d_seq.d.next = self.seg.q.val().seq - self.row.q.val().rcv_nxt;
+        self.d_una.d.next = self.seg.q.val().ack - self.row.q.val().snd_una;
+        self.n_una.d.next = self.row.q.val().snd_una - self.seg.q.val().ack;
+        self.d_max.d.next = self.row.q.val().snd_max - self.seg.q.val().ack;
+        self.d_wl1.d.next = self.seg.q.val().seq - self.row.q.val().wl1;
+        self.d_wl2.d.next = self.seg.q.val().ack - self.row.q.val().wl2;
+        self.d_data.d.next = self.d_seq.q.val() + bit_cast::<32, 16>(self.seg.q.val().len);
+        self.d_end.d.next = self.d_seq.q.val() + self.seg_len.q.val();
+        self.seq_in.d.next = self.d_seq.q.val() < self.wide_wnd.val();
+        self.seq_exact.d.next = !self.d_seq.q.val().any();
+        self.seq_prev.d.next = self.d_seq.q.val() == self.minus_one.val();
+        self.seq_ahead.d.next = self.d_seq.q.val().any() & !self.d_seq.q.val().get_bit(31);
+        self.ack_new.d.next = self.d_una.q.val().any() & !self.d_una.q.val().get_bit(31) & !self.d_max.q.val().get_bit(31);
+        self.ack_same.d.next = !self.d_una.q.val().any();
+        self.ack_bad.d.next =
+            self.d_max.q.val().get_bit(31) | (self.d_una.q.val().get_bit(31) & (self.n_una.q.val() > self.wide_max_wnd.val()));
+        self.wl_ok.d.next =
+            (self.d_wl1.q.val().any() & !self.d_wl1.q.val().get_bit(31)) | (!self.d_wl1.q.val().any() & !self.d_wl2.q.val().get_bit(31));
+        self.outstanding.d.next = self.d_max.q.val().any();
+        // table 6, with the last octet inside if the end is beyond RCV.NXT and not beyond the window
+        self.acceptable.d.next = self.seq_in.q.val()
+            | (self.seg_len.q.val().any() & self.d_end.q.val().any() & (self.d_end.q.val() <= self.wide_wnd.val()))
+            | (!self.seg_len.q.val().any() & !self.wnd.q.val().any() & self.seq_exact.q.val());
+        self.new_data.d.next = self.d_data.q.val().any() & !self.d_data.q.val().get_bit(31);
+        self.data_over.d.next = self.d_data.q.val() > self.wide_wnd.val();
+        self.fin_fits.d.next = self.d_data.q.val() < self.wide_wnd.val();
+        self.fin_again.d.next = self.fin.val() & (self.d_data.q.val() == self.minus_one.val());
+        self.fin_now.d.next =
+            self.fin.val() & !self.row.q.val().fin_rcvd & self.fin_fits.q.val() & (self.d_data.q.val() == self.wide_got.val());
+        self.got_next.d.next = bit_cast::<17, 16>(self.got.q.val()) + 1;
+        self.all_acked.d.next = self.row.q.val().snd_una == self.row.q.val().snd_max;
+        self.left.d.next = bit_cast::<17, 16>(self.wnd.q.val()) - self.step.val();
+        self.age.d.next = self.time_us.val() - self.row.q.val().wl1;
+
         // a new connection: of a SYN, else of the manager
         self.from_listener.next = self.job.q.val() == TcpRxJob::Segment;
         self.fresh.next.state = RxConnState::SynSent;
@@ -845,12 +881,6 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                 }
             }
             TcpRxStep::Measure => {
-                self.d_seq.d.next = self.seg.q.val().seq - self.row.q.val().rcv_nxt;
-                self.d_una.d.next = self.seg.q.val().ack - self.row.q.val().snd_una;
-                self.n_una.d.next = self.row.q.val().snd_una - self.seg.q.val().ack;
-                self.d_max.d.next = self.row.q.val().snd_max - self.seg.q.val().ack;
-                self.d_wl1.d.next = self.seg.q.val().seq - self.row.q.val().wl1;
-                self.d_wl2.d.next = self.seg.q.val().ack - self.row.q.val().wl2;
                 self.wnd.d.next = self.row.q.val().rcv_wnd;
                 if self.window.val() > self.row.q.val().rcv_wnd {
                     self.wnd.d.next = self.window.val();
@@ -859,30 +889,9 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                 self.state.d.next = TcpRxStep::Compare;
             }
             TcpRxStep::Compare => {
-                self.d_data.d.next = self.d_seq.q.val() + bit_cast::<32, 16>(self.seg.q.val().len);
-                self.d_end.d.next = self.d_seq.q.val() + self.seg_len.q.val();
-                self.seq_in.d.next = self.d_seq.q.val() < self.wide_wnd.val();
-                self.seq_exact.d.next = !self.d_seq.q.val().any();
-                self.seq_prev.d.next = self.d_seq.q.val() == self.minus_one.val();
-                self.seq_ahead.d.next = self.d_seq.q.val().any() & !self.d_seq.q.val().get_bit(31);
-                self.ack_new.d.next = self.d_una.q.val().any() & !self.d_una.q.val().get_bit(31) & !self.d_max.q.val().get_bit(31);
-                self.ack_same.d.next = !self.d_una.q.val().any();
-                self.ack_bad.d.next =
-                    self.d_max.q.val().get_bit(31) | (self.d_una.q.val().get_bit(31) & (self.n_una.q.val() > self.wide_max_wnd.val()));
-                self.wl_ok.d.next = (self.d_wl1.q.val().any() & !self.d_wl1.q.val().get_bit(31))
-                    | (!self.d_wl1.q.val().any() & !self.d_wl2.q.val().get_bit(31));
-                self.outstanding.d.next = self.d_max.q.val().any();
                 self.state.d.next = TcpRxStep::Classify;
             }
             TcpRxStep::Classify => {
-                // table 6, with the last octet inside if the end is beyond RCV.NXT and not beyond the window
-                self.acceptable.d.next = self.seq_in.q.val()
-                    | (self.seg_len.q.val().any() & self.d_end.q.val().any() & (self.d_end.q.val() <= self.wide_wnd.val()))
-                    | (!self.seg_len.q.val().any() & !self.wnd.q.val().any() & self.seq_exact.q.val());
-                self.new_data.d.next = self.d_data.q.val().any() & !self.d_data.q.val().get_bit(31);
-                self.data_over.d.next = self.d_data.q.val() > self.wide_wnd.val();
-                self.fin_fits.d.next = self.d_data.q.val() < self.wide_wnd.val();
-                self.fin_again.d.next = self.fin.val() & (self.d_data.q.val() == self.minus_one.val());
                 self.state.d.next = TcpRxStep::Judge;
             }
             TcpRxStep::Judge => {
@@ -1056,15 +1065,10 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                 }
             }
             TcpRxStep::Fin => {
-                self.fin_now.d.next =
-                    self.fin.val() & !self.row.q.val().fin_rcvd & self.fin_fits.q.val() & (self.d_data.q.val() == self.wide_got.val());
-                self.got_next.d.next = bit_cast::<17, 16>(self.got.q.val()) + 1;
-                self.all_acked.d.next = self.row.q.val().snd_una == self.row.q.val().snd_max;
                 self.state.d.next = TcpRxStep::Settle;
             }
             TcpRxStep::Settle => {
                 self.row.d.next.rcv_nxt = self.row.q.val().rcv_nxt + bit_cast::<32, 17>(self.step.val());
-                self.left.d.next = bit_cast::<17, 16>(self.wnd.q.val()) - self.step.val();
                 if self.got.q.val().any() {
                     self.row.d.next.begun = true;
                     if self.psh.val() {
@@ -1235,7 +1239,6 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                 self.state.d.next = TcpRxStep::Store;
             }
             TcpRxStep::SweepAge => {
-                self.age.d.next = self.time_us.val() - self.row.q.val().wl1;
                 self.state.d.next = TcpRxStep::SweepAct;
             }
             TcpRxStep::SweepAct => {
