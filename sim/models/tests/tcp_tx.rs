@@ -399,6 +399,7 @@ impl Bench {
         for clocks in 0.. {
             self.m.eval();
             if self.m.ready.get() {
+                assert_eq!(clocks, CONNECTIONS, "nothing is taken before");
                 break;
             }
             assert!(clocks <= CONNECTIONS, "cleared within {CONNECTIONS} clocks");
@@ -491,6 +492,7 @@ impl Bench {
     /// One clock.
     fn clock(&mut self) {
         self.drive();
+        assert!(self.m.ready.get());
         self.quiet += 1;
         self.clocks += 1;
         let m = &self.m;
@@ -1841,4 +1843,93 @@ fn the_clocks_that_the_manual_names() {
     }
     assert_eq!(left.len(), 4);
     assert_eq!(left.windows(2).map(|w| w[1] - w[0]).collect::<Vec<_>>(), [33, 30, 30]);
+}
+
+#[test]
+fn every_bit_of_every_number_counts() {
+    let mut b = Bench::new(1);
+    b.mtu(9000);
+    for _ in 0..60 {
+        let (own, gateway): (u32, u32) = (b.rng.random(), b.rng.random());
+        let mac = b.rng.random::<u64>() >> 16;
+        let remote_ip = b.rng.random_range(0x0100_0000..0x7f00_0000) ^ (b.rng.random::<u32>() & 0x8000_0000);
+        let remote_ip = if remote_ip >> 24 >= 224 { remote_ip - 0x4000_0000 } else { remote_ip };
+        b.m.local_0_ip.set(u64::from(own));
+        b.m.local_0_mask.set(0xffff_fffe);
+        b.m.local_0_gateway.set(u64::from(gateway));
+        if gateway == 0 || (remote_ip ^ own) & 0xffff_fffe == 0 {
+            continue;
+        }
+        b.neighbors = HashMap::from([(gateway, Neighbor::Found(mac))]);
+        b.isn = b.rng.random();
+        let index = b.rng.random_range(0..CONNECTIONS);
+        let local_ip = b.rng.random();
+        let t = Tuple { local_ip, remote_ip, local_port: 1000 + index, remote_port: b.rng.random() };
+        let (rcv_nxt, mss, window, len) =
+            (b.rng.random(), b.rng.random_range(100..=65535), b.rng.random::<u32>() >> 1, b.rng.random_range(1..=65535));
+        b.rx(Rx { passive: true, tuple: t, rcv_nxt, mss, window, ..rx(Note::Open, index) });
+        assert_eq!(b.isn_tuples, [t]);
+        assert_eq!(b.queries, [Query { ip: gateway, source: own, recheck: false }]);
+        assert_eq!(b.to_rx, [Max { index, start: true, max: b.seq(1), fin: false }]);
+        let syn = Segment { mac, tuple: t, seq: b.isn, ack: rcv_nxt, flags: SYN | ACK, window: WINDOW, mss: 8960, ..Segment::default() };
+        assert_eq!(b.segments, [syn]);
+        b.forget();
+        let rcv_nxt: u32 = b.rng.random();
+        let update = |ack| Rx { rcv_nxt, ack, window, ..rx(Note::Update, index) };
+        b.rx(update(b.isn.wrapping_add(1)));
+        let tos = b.rng.random::<u8>() & 0xfc;
+        b.cm_in.push_back((Op::Send, index, len, tos));
+        b.settle();
+        let mut got = 0u32;
+        while got < u32::from(len) {
+            let s = b.segments.remove(0);
+            assert_eq!((s.mac, s.tuple, s.ack, s.tos), (mac, t, rcv_nxt, tos));
+            assert_eq!((s.seq, u32::from(s.skip)), (b.seq(1 + got), got));
+            got += u32::from(s.len);
+            assert_eq!(b.to_rx.remove(0), Max { index, start: false, max: b.seq(1 + got), fin: false });
+            b.now = b.now.wrapping_add(b.rng.random_range(0..150_000));
+            b.rx(update(b.isn.wrapping_add(1 + got)));
+        }
+        assert_eq!(b.told, [(index, Told::Acked)]);
+        b.forget();
+        let reply = Rx {
+            tuple: Tuple { remote_port: !t.remote_port, ..t },
+            seq: b.rng.random(),
+            ack: b.rng.random(),
+            flags: ACK,
+            ..rx(Note::Reply, 0)
+        };
+        b.rx(reply);
+        let s = b.segments[0];
+        assert_eq!((s.tuple, s.seq, s.ack, s.flags, s.tos), (reply.tuple, reply.seq, reply.ack, ACK, 0));
+        b.free(index);
+        b.forget();
+    }
+}
+
+/// Covers: TCP-15
+#[test]
+fn r2_is_compared_exactly() {
+    // ages of the segment at its time-outs: 0.2 s, 0.6 s, 1.4 s, ..
+    let mut limits: Vec<u32> = (1..10).map(|n| RTO_MIN * ((1 << n) - 1)).flat_map(|age| [age, age + 1]).collect();
+    limits.extend((0..31).map(|bit| 1 << bit));
+    let mut b = Bench::new(1);
+    b.limits(RTO_MIN, 1 << 29);
+    b.m.tcp_r1.set(255);
+    for r2 in limits {
+        b.m.tcp_r2.set(r2);
+        b.opened(1, 1460, 60000);
+        b.cm(Op::Send, 1, 300);
+        let start = b.now;
+        loop {
+            b.forget();
+            b.expire(1);
+            let old = b.now.wrapping_sub(start) >= r2;
+            assert_eq!((b.told.len(), b.segments.len()), (usize::from(old), usize::from(!old)), "R2 {r2}");
+            if old {
+                break;
+            }
+        }
+        b.free(1);
+    }
 }
