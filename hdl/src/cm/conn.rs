@@ -17,7 +17,7 @@
 //! | SynSent | Request; WaitReply | - | R(reset) A | R(x) | R(reset) A | |
 //! | WaitReply | - | judged: ReplyData, or at once what Delivered says | R(reset) A, or the retry | R(x), or the retry after RST | R(reset) A | |
 //! | ReplyData | - | - | kept for later | kept for later | R(reset) A | Delivered: R(0) Established, or R = 1: R(refused) Closing; Failed: R(fault) A |
-//! | WaitSync | WaitRequest | - | A | A/F | | |
+//! | WaitSync | WaitRequest | as WaitRequest: it came with the ACK of the handshake, whose news `tcp::rx` tells after it | A | A/F | | |
 //! | WaitRequest | - | backlog full: Reply R = 1, Closing; RequestData, or at once Requested | A | A/F | | |
 //! | RequestData | - | - | A | A/F | | Delivered: CONNECT_REQUEST, Requested; Failed: A |
 //! | Requested | - | - | A, Gone | A/F, Gone | A | ACCEPT: Reply, ESTABLISHED, Established; REJECT: Reply R = 1, Closing |
@@ -1181,7 +1181,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                         self.quietly.next = true;
                     }
                     ConnJob::Broken => {
-                        self.dead.next = (self.ph.val() != ConnPhase::SynSent) & (self.ph.val() != ConnPhase::WaitSync);
+                        self.dead.next = self.ph.val() != ConnPhase::SynSent;
                     }
                     ConnJob::Fault => {
                         self.dead.next = self.ph.val() != ConnPhase::SynSent;
@@ -1224,7 +1224,10 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                         }
                     }
                     ConnJob::Frame => {
-                        if (self.ph.val() == ConnPhase::WaitReply) | (self.ph.val() == ConnPhase::WaitRequest) {
+                        if (self.ph.val() == ConnPhase::WaitReply)
+                            | (self.ph.val() == ConnPhase::WaitRequest)
+                            | (self.ph.val() == ConnPhase::WaitSync)
+                        {
                             self.n.next.peer_enhanced = self.got_enhanced.val();
                             self.n.next.flags = self.got.val().flags;
                             self.n.next.rev = self.got.val().rev;
@@ -1254,7 +1257,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                                 self.n.next.own_ord = self.negotiate.ord.val();
                                 self.begin_data.next = true;
                             }
-                        } else if self.ph.val() == ConnPhase::WaitRequest {
+                        } else if (self.ph.val() == ConnPhase::WaitRequest) | (self.ph.val() == ConnPhase::WaitSync) {
                             self.todo_rx.d.next = true;
                             self.rx_op.d.next = CmRxOp::HalfDone;
                             if self.l.q.val().waiting >= self.l.q.val().limit {

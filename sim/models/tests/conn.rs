@@ -1759,7 +1759,8 @@ fn outcome(at: At, input: Input) -> Vec<(EventKind, i32)> {
         Input::Closed => vec![],
         Input::Frame if at == At::WaitReply => vec![(ConnectReply, 0)],
         Input::FrameReject if at == At::WaitReply => vec![(ConnectReply, code(Status::Refused))],
-        Input::Frame | Input::FrameReject if at == At::WaitRequest => vec![(ConnectRequest, 0)],
+        // with the ACK of the handshake a Request may be known before the end of the handshake is
+        Input::Frame | Input::FrameReject if matches!(at, At::WaitSync | At::WaitRequest) => vec![(ConnectRequest, 0)],
         Input::Frame | Input::FrameReject => vec![],
         // nothing of the peer's or of ours can have come before the handshake
         Input::Malformed | Input::Excess | Input::Fault if at == At::SynSent => vec![],
