@@ -255,6 +255,8 @@ struct Pending {
     command: Command,
     /// Nobody waits for the reply any more.
     abandoned: bool,
+    /// The driver's own: nobody ever waited.
+    own: bool,
     /// Outbound private data that the command names.
     slot: Option<Slot>,
 }
@@ -297,7 +299,7 @@ impl Tracker {
         }
     }
     pub(crate) fn posted(&mut self, command: Command, slot: Option<Slot>) {
-        self.out.insert(command.context, Pending { command, abandoned: false, slot });
+        self.out.insert(command.context, Pending { command, abandoned: false, own: false, slot });
     }
     /// The doorbell failed: the command never was.
     pub(crate) fn withdraw(&mut self, context: Context) {
@@ -313,6 +315,12 @@ impl Tracker {
                 // its caller was told that it failed (CM-5)
                 self.connections.mute(pending.command.handle);
             }
+        }
+    }
+    /// A command of the driver itself, to end what nobody wants.
+    pub(crate) fn own(&mut self, context: Context) {
+        if let Some(pending) = self.out.get_mut(&context.0) {
+            (pending.abandoned, pending.own) = (true, true);
         }
     }
     /// The own address on the way to `remote`: that of its network, else the first that has a gateway.
@@ -439,7 +447,7 @@ impl Tracker {
             self.odd(what, raw);
         }
         if pending.abandoned {
-            self.oddities.late_reply += 1;
+            self.oddities.late_reply += u64::from(!pending.own);
             match event {
                 Event::Listening { listener, .. } => self.orphans.push(listener.handle),
                 Event::Connecting { connection, .. } => self.orphans.push(connection.handle),

@@ -442,7 +442,7 @@ impl<B: Bus> Rnic<B> {
             match self.post_raw(Command { handle, ..command(opcode) }) {
                 Ok(context) => {
                     self.tracker.close(handle);
-                    self.tracker.abandon(context);
+                    self.tracker.own(context);
                 }
                 Err(e) => {
                     // the next drain tries again
