@@ -119,6 +119,8 @@ struct Matching {
     filter: Filter,
     /// Matching frames to let pass first.
     skip: u64,
+    /// Stays after its first frame.
+    stays: bool,
     fault: Fault,
 }
 
@@ -146,7 +148,7 @@ impl State {
                     rule.skip -= 1;
                 } else if scripted.is_none() {
                     scripted = Some(rule.fault);
-                    used = Some(i);
+                    used = (!rule.stays).then_some(i);
                 }
             }
         }
@@ -203,7 +205,11 @@ impl FaultHandle {
     }
     /// The first frame of a direction that `filter` knows, after `skip` others that it knew; once.
     pub fn on_match(&self, direction: usize, skip: u64, fault: Fault, filter: impl FnMut(&[u8]) -> bool + Send + 'static) {
-        self.state().matching.push(Matching { direction, filter: Box::new(filter), skip, fault });
+        self.state().matching.push(Matching { direction, filter: Box::new(filter), skip, stays: false, fault });
+    }
+    /// Every frame of a direction that `filter` knows, until [`FaultHandle::restart`].
+    pub fn on_every(&self, direction: usize, fault: Fault, filter: impl FnMut(&[u8]) -> bool + Send + 'static) {
+        self.state().matching.push(Matching { direction, filter: Box::new(filter), skip: 0, stays: true, fault });
     }
     /// Changes what happens by chance.
     pub fn set_rates(&self, rates: FaultRates) {
@@ -423,6 +429,14 @@ mod tests {
             wire.send(0, sent(n, 100));
         }
         assert_eq!(arrived(&mut wire, 1, 200), [0, 1, 2, 4, 5], "the second odd one, once");
+        handle.on_every(0, Fault::Drop, |octets| octets[0] % 2 == 1);
+        for n in 0..6 {
+            wire.send(0, sent(n, 100));
+        }
+        assert_eq!(arrived(&mut wire, 1, 200), [0, 2, 4]);
+        handle.restart();
+        wire.send(0, sent(1, 100));
+        assert_eq!(arrived(&mut wire, 1, 200), [1]);
     }
 
     #[test]
