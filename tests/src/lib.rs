@@ -5,7 +5,7 @@ use ironwarp_abi::Counter;
 use ironwarp_rnic::{Config, Rnic};
 use ironwarp_sim::{
     bus::lock,
-    wire::{FaultHandle, FaultRates, Faulty, Link, Wire},
+    wire::{Captured, FaultHandle, FaultRates, Faulty, Link, Timestamps, View, Wire},
     AdapterConfig, InProcessBus, SharedWorld, World,
 };
 use std::{
@@ -65,10 +65,17 @@ pub fn pair_over(seed: u64, wire: Box<dyn Wire>, config: impl Fn(u8) -> Config) 
     (world, a, b)
 }
 
-/// The same over a wire with faults.
+/// `wire` as it is, or with CAPTURE=file in the environment written to that file, so that a failure can be looked at with Wireshark.
+fn captured(wire: Box<dyn Wire>) -> Box<dyn Wire> {
+    let Some(file) = std::env::var_os("CAPTURE") else { return wire };
+    let stamps = Timestamps::Cycles { picoseconds: 16_000 };
+    Box::new(Captured::new(wire, file.as_ref(), &["a", "b"], View::Sent, stamps).expect("CAPTURE can be written"))
+}
+
+/// The same over a wire with faults. Frames that it loses are in a capture, too.
 pub fn faulty_pair(seed: u64, rates: FaultRates, config: impl Fn(u8) -> Config) -> (SharedWorld, Attached, Attached, FaultHandle) {
     let (wire, faults) = Faulty::new(Box::new(Link::new(10)), rates, seed);
-    let (world, a, b) = pair_over(seed, Box::new(wire), config);
+    let (world, a, b) = pair_over(seed, captured(Box::new(wire)), config);
     (world, a, b, faults)
 }
 
