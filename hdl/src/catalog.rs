@@ -43,6 +43,7 @@ const fn proof(name: &'static str, emit: fn(&'static str) -> Emitted) -> Entry {
 /// All rows. Add a block here and it is linted, synthesised and can be used in a test as `ironwarp_models::<name>::Model`.
 pub static CATALOG: &[Entry] = &[
     both("ironwarp_core", |n| elaborate(n, Box::<crate::core::Core>::default())),
+    both("connections", |n| elaborate(n, Box::<crate::connections::Connections>::default())),
     both("arp", |n| elaborate(n, Box::<Arp<5>>::default())),
     both("engine", |n| elaborate(n, Box::<crate::cm::engine::Engine<4, 16>>::default())),
     both("conn", |n| elaborate(n, Box::<crate::cm::conn::Conn<5, 32, 4, 5, 32, 8>>::default())),

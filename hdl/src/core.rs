@@ -4,26 +4,29 @@
 //! Flat ports, so that hand-written Verilog, C++ and pin constraints can reach them. The pin `reset` is the power-up and PCI reset; a
 //! reset by CONTROL keeps the DMA port's handshakes whole (`reset_seq`, `dma_read`, `dma_write`) and clears all other blocks by `clear`.
 //!
-//! DMA read clients: 0 command ring, 1 L2 tx descriptors, 2 L2 tx frames, 3 L2 rx descriptors. DMA write clients: 0 events, 1 L2 rx,
-//! 2 L2 tx. MAC sources: 0 ARP, 1 ICMP, 2 L2 tx.
+//! DMA read clients: 0 command ring, 1 L2 tx descriptors, 2 L2 tx frames, 3 L2 rx descriptors, 4 private data of connections. DMA write
+//! clients: 0 events, 1 L2 rx, 2 L2 tx, 3 private data. MAC sources: 0 ARP, 1 ICMP, 2 L2 tx, 3 TCP.
+use crate::cm::cmd_split::CmdSplit;
 use crate::cm::engine::Engine;
 use crate::cm::messages::*;
 use crate::cm::port_db::PortDbFull;
+use crate::cm::port_share::PortShare;
 use crate::cm::port_types::*;
+use crate::connections::Connections;
 use crate::host::{
     cmd_ring::CmdRing, counters::Counters, dma::*, dma_read::DmaRead, dma_write::DmaWrite, evt_ring::EvtRing, irq::Irq,
     pulse_merge::PulseMerge, pulses::*, regs::Regs, reset_seq::ResetSeq, time::Time,
 };
 use crate::net::{
-    arp::Arp, icmp::Icmp, l2_rx::L2Rx, l2_tx::L2Tx, neighbor_types::*, rx_buffer::RxBuffer, rx_parser::RxParser, rx_router::RxRouter,
-    tx_mux::TxMux, types::*,
+    arp::Arp, icmp::Icmp, l2_rx::L2Rx, l2_tx::L2Tx, neighbor_share::NeighborShare, neighbor_types::*, rx_buffer::RxBuffer,
+    rx_parser::RxParser, rx_router::RxRouter, tx_mux::TxMux, types::*,
 };
 use crate::stream::*;
 use rust_hdl::prelude::*;
 
 // What CAPS and CAPS2 say of the `ecp5` profile.
 const LISTENERS: u64 = 16;
-const CONNECTIONS: u64 = 0;
+const CONNECTIONS: u64 = 32;
 const ADDRESSES: u64 = 4;
 const NEIGHBORS: u64 = 32;
 const BUFFER_LOG2: u64 = 11;
@@ -81,16 +84,23 @@ pub struct Core {
     reset_seq: ResetSeq,
     irq: Irq,
     counters: Counters<48, 40, 32, 16>,
-    dma_read: DmaRead<4>,
-    dma_write: DmaWrite<3>,
+    dma_read: DmaRead<5>,
+    dma_write: DmaWrite<4>,
     cmd_ring: CmdRing<4, 5>,
     evt_ring: EvtRing,
+    cmd_split: CmdSplit,
     engine: Engine<4, 16>,
-    listener_told: DFF<Bit>,
+    evt_merge: ChanMerge2<EventOut>,
+    port_share: PortShare,
     port_db: PortDbFull,
     arp_ignored: PulseMerge<2>,
     meta_dropped: PulseMerge<2>,
     doorbell_errors: PulseMerge<4>,
+    ip4_out_pkts: PulseMerge<2>,
+    cmd_done: PulseMerge<2>,
+    cmd_errors: PulseMerge<2>,
+    cmd_unknown: PulseMerge<2>,
+    stale_handles: PulseMerge<2>,
     rx_parser: RxParser,
     rx_buffer: RxBuffer<11, 12, 8, 9>,
     rx_router: RxRouter,
@@ -98,7 +108,9 @@ pub struct Core {
     arp: Arp<5>,
     l2_rx: L2Rx<10, 11>,
     l2_tx: L2Tx<8, 11, 4>,
-    tx_mux: TxMux<3>,
+    tx_mux: TxMux<4>,
+    neighbor_share: NeighborShare,
+    connections: Connections,
     mac: Signal<Local, Bits<48>>,
     mtu: Signal<Local, Bits<16>>,
     ttl: Signal<Local, Bits<8>>,
@@ -108,8 +120,6 @@ pub struct Core {
     l2tx_log2: Signal<Local, Bits<4>>,
     doorbell: Signal<Local, Bits<16>>,
     word: Signal<Local, Bits<32>>,
-    tcp_beat: Signal<Local, Beat>,
-    tcp_unhandled: Signal<Local, Bit>,
     clear: Signal<Local, Bit>,
     enabled: Signal<Local, Bit>,
     pulses: Signal<Local, CounterPulses>,
@@ -174,12 +184,19 @@ impl Default for Core {
             dma_write: Default::default(),
             cmd_ring: Default::default(),
             evt_ring: Default::default(),
+            cmd_split: Default::default(),
             engine: Default::default(),
-            listener_told: Default::default(),
+            evt_merge: Default::default(),
+            port_share: Default::default(),
             port_db: Default::default(),
             arp_ignored: Default::default(),
             meta_dropped: Default::default(),
             doorbell_errors: Default::default(),
+            ip4_out_pkts: Default::default(),
+            cmd_done: Default::default(),
+            cmd_errors: Default::default(),
+            cmd_unknown: Default::default(),
+            stale_handles: Default::default(),
             rx_parser: Default::default(),
             rx_buffer: Default::default(),
             rx_router: Default::default(),
@@ -188,6 +205,8 @@ impl Default for Core {
             l2_rx: Default::default(),
             l2_tx: Default::default(),
             tx_mux: Default::default(),
+            neighbor_share: Default::default(),
+            connections: Default::default(),
             mac: Default::default(),
             mtu: Default::default(),
             ttl: Default::default(),
@@ -197,8 +216,6 @@ impl Default for Core {
             l2tx_log2: Default::default(),
             doorbell: Default::default(),
             word: Default::default(),
-            tcp_beat: Default::default(),
-            tcp_unhandled: Default::default(),
             clear: Default::default(),
             enabled: Default::default(),
             pulses: Default::default(),
@@ -216,9 +233,9 @@ impl Logic for Core {
     #[hdl_gen]
     fn update(&mut self) {
         clock!(self, clock, regs, time_base, reset_seq, irq, counters, dma_read, dma_write, cmd_ring, evt_ring, engine, port_db);
-        clock!(self, clock, arp_ignored, meta_dropped, doorbell_errors);
+        clock!(self, clock, arp_ignored, meta_dropped, doorbell_errors, ip4_out_pkts, cmd_done, cmd_errors, cmd_unknown, stale_handles);
+        clock!(self, clock, cmd_split, evt_merge, port_share, neighbor_share, connections);
         clock!(self, clock, rx_parser, rx_buffer, rx_router, icmp, arp, l2_rx, l2_tx, tx_mux);
-        dff_setup!(self, clock, listener_told);
         self.clear.next = self.reset_seq.clear.val();
         self.enabled.next = self.reset_seq.enabled.val();
 
@@ -241,7 +258,12 @@ impl Logic for Core {
         self.l2_rx.reset.next = self.clear.val();
         self.l2_tx.reset.next = self.clear.val();
         self.tx_mux.reset.next = self.clear.val();
-        self.reset_seq.blocks_ready.next = self.counters.ready.val() & self.port_db.ready.val() & self.arp.ready.val();
+        self.evt_merge.reset.next = self.clear.val();
+        self.port_share.reset.next = self.clear.val();
+        self.neighbor_share.reset.next = self.clear.val();
+        self.connections.reset.next = self.clear.val();
+        self.reset_seq.blocks_ready.next =
+            self.counters.ready.val() & self.port_db.ready.val() & self.arp.ready.val() & self.connections.ready.val();
         self.dma_read.quiesce.next = self.reset_seq.quiesce.val();
         self.dma_write.quiesce.next = self.reset_seq.quiesce.val();
         self.dma_write.clear.next = self.clear.val();
@@ -343,20 +365,25 @@ impl Logic for Core {
         self.evt_ring.time_us.next = self.time_base.time_us.val();
         ChanSrc::<DmaRequest>::join(&mut self.cmd_ring.req, &mut self.dma_read.req[0]);
         ChanSrc::<DmaBeat>::join(&mut self.dma_read.beat[0], &mut self.cmd_ring.beat);
-        ChanSrc::<CommandIn>::join(&mut self.cmd_ring.command, &mut self.engine.cmd);
-        ChanSrc::<EventOut>::join(&mut self.engine.evt, &mut self.evt_ring.event);
+        ChanSrc::<CommandIn>::join(&mut self.cmd_ring.command, &mut self.cmd_split.cmd);
+        ChanSrc::<CommandIn>::join(&mut self.cmd_split.engine, &mut self.engine.cmd);
+        ChanSrc::<CommandIn>::join(&mut self.cmd_split.conn, &mut self.connections.cmd);
+        ChanSrc::<EventOut>::join(&mut self.engine.evt, &mut self.evt_merge.a);
+        ChanSrc::<EventOut>::join(&mut self.connections.evt, &mut self.evt_merge.b);
+        ChanSrc::<EventOut>::join(&mut self.evt_merge.out, &mut self.evt_ring.event);
+        ChanSrc::<ListenerUpdate>::join(&mut self.engine.listener, &mut self.connections.listener_update);
+        self.engine.listener_done.next = self.connections.listener_done.val();
         ChanSrc::<DmaRequest>::join(&mut self.evt_ring.req, &mut self.dma_write.req[0]);
         ChanSrc::<DmaBeat>::join(&mut self.evt_ring.beat, &mut self.dma_write.beat[0]);
         DmaDoneSrc::join(&mut self.dma_write.done[0], &mut self.evt_ring.done);
 
-        // nothing has connections yet: a listener's end is carried out when it is told
-        self.engine.listener.ready.next = true;
-        self.engine.listener_done.next = self.listener_told.q.val();
-        self.listener_told.d.next = self.engine.listener.valid.val();
-
         // engine <-> port database
-        ChanSrc::<PortRequest>::join(&mut self.engine.port_req, &mut self.port_db.request);
-        ChanSrc::<PortReply>::join(&mut self.port_db.reply, &mut self.engine.port_rsp);
+        ChanSrc::<PortRequest>::join(&mut self.engine.port_req, &mut self.port_share.a_req);
+        ChanSrc::<PortReply>::join(&mut self.port_share.a_rsp, &mut self.engine.port_rsp);
+        ChanSrc::<PortRequest>::join(&mut self.connections.port_req, &mut self.port_share.b_req);
+        ChanSrc::<PortReply>::join(&mut self.port_share.b_rsp, &mut self.connections.port_rsp);
+        ChanSrc::<PortRequest>::join(&mut self.port_share.req, &mut self.port_db.request);
+        ChanSrc::<PortReply>::join(&mut self.port_db.reply, &mut self.port_share.rsp);
         self.port_range.next = self.regs.port_range.val();
         self.port_db.first.next = self.port_range.val().get_bits::<16>(0);
         self.port_db.last.next = self.port_range.val().get_bits::<16>(16);
@@ -403,10 +430,46 @@ impl Logic for Core {
         ChanSrc::<PortAnswer>::join(&mut self.port_db.answer, &mut self.rx_router.answer);
         StreamSrc::join(&mut self.rx_router.host, &mut self.l2_rx.inp);
         StreamSrc::join(&mut self.rx_router.icmp, &mut self.icmp.inp);
-        // segments for the adapter's own ports end here until the TCP engine takes them
-        self.rx_router.tcp.ready.next = true;
-        self.tcp_beat.next = self.rx_router.tcp.beat.val();
-        self.tcp_unhandled.next = self.rx_router.tcp.valid.val() & self.tcp_beat.val().last;
+        // connections
+        StreamSrc::join(&mut self.rx_router.tcp, &mut self.connections.inp);
+        self.connections.meta.next = self.rx_router.meta.val();
+        self.connections.listening.next = self.rx_router.listening.val();
+        self.connections.listener.next = self.rx_router.listener.val();
+        self.connections.time_us.next = self.time_base.time_us.val();
+        self.connections.own_mac.next = self.mac.val();
+        self.connections.mtu.next = self.mtu.val();
+        self.connections.ip_ttl.next = self.ttl.val();
+        self.connections.tcp_window.next = self.regs.tcp_window.val();
+        self.connections.tcp_rto_init.next = self.regs.tcp_rto_init.val();
+        self.connections.tcp_rto_min.next = self.regs.tcp_rto_min.val();
+        self.connections.tcp_rto_max.next = self.regs.tcp_rto_max.val();
+        self.connections.tcp_r1.next = self.regs.tcp_r1.val();
+        self.connections.tcp_r2.next = self.regs.tcp_r2.val();
+        self.connections.tcp_r2_syn.next = self.regs.tcp_r2_syn.val();
+        self.connections.tcp_2msl.next = self.regs.tcp_2msl.val();
+        self.connections.tcp_challenges.next = self.regs.tcp_challenges.val();
+        self.connections.mpa_timeout.next = self.regs.mpa_timeout.val();
+        self.connections.connect_timeout.next = self.regs.connect_timeout.val();
+        self.connections.close_timeout.next = self.regs.close_timeout.val();
+        self.connections.isn_key0.next = self.regs.isn_key0.val();
+        self.connections.isn_key1.next = self.regs.isn_key1.val();
+        self.connections.isn_key2.next = self.regs.isn_key2.val();
+        self.connections.isn_key3.next = self.regs.isn_key3.val();
+        self.connections.spare_slots.next = self.regs.spare_slots.val();
+        self.connections.random.next = self.regs.random.val();
+        self.connections.pdata_base.next =
+            bit_cast::<64, 32>(self.regs.pdata_base_lo.val()) | (bit_cast::<64, 32>(self.regs.pdata_base_hi.val()) << 32);
+        for i in 0..4 {
+            self.connections.addresses[i].next = self.engine.addresses[i].val();
+        }
+        self.connections.notice.next = self.arp.notice.val();
+        self.connections.notice_valid.next = self.arp.notice_valid.val();
+        ChanSrc::<DmaRequest>::join(&mut self.connections.rd_req, &mut self.dma_read.req[4]);
+        ChanSrc::<DmaBeat>::join(&mut self.dma_read.beat[4], &mut self.connections.rd_beat);
+        ChanSrc::<DmaRequest>::join(&mut self.connections.wr_req, &mut self.dma_write.req[3]);
+        ChanSrc::<DmaBeat>::join(&mut self.connections.wr_beat, &mut self.dma_write.beat[3]);
+        DmaDoneSrc::join(&mut self.dma_write.done[3], &mut self.connections.wr_done);
+        self.regs.connections_live.next = bit_cast::<32, 16>(self.connections.connections_live.val());
 
         // echo, neighbours
         self.icmp.mac.next = self.mac.val();
@@ -436,8 +499,12 @@ impl Logic for Core {
         self.l2_tx.doorbell_valid.next = self.regs.l2tx_tail.val();
         self.l2_tx.notice.next = self.arp.notice.val();
         self.l2_tx.notice_valid.next = self.arp.notice_valid.val();
-        ChanSrc::<NeighborQuery>::join(&mut self.l2_tx.query, &mut self.arp.query);
-        ChanSrc::<NeighborAnswer>::join(&mut self.arp.answer, &mut self.l2_tx.answer);
+        ChanSrc::<NeighborQuery>::join(&mut self.l2_tx.query, &mut self.neighbor_share.a_query);
+        ChanSrc::<NeighborAnswer>::join(&mut self.neighbor_share.a_answer, &mut self.l2_tx.answer);
+        ChanSrc::<NeighborQuery>::join(&mut self.connections.query, &mut self.neighbor_share.b_query);
+        ChanSrc::<NeighborAnswer>::join(&mut self.neighbor_share.b_answer, &mut self.connections.answer);
+        ChanSrc::<NeighborQuery>::join(&mut self.neighbor_share.query, &mut self.arp.query);
+        ChanSrc::<NeighborAnswer>::join(&mut self.arp.answer, &mut self.neighbor_share.answer);
         ChanSrc::<DmaRequest>::join(&mut self.l2_tx.ring_rd_req, &mut self.dma_read.req[1]);
         ChanSrc::<DmaBeat>::join(&mut self.dma_read.beat[1], &mut self.l2_tx.ring_rd_data);
         ChanSrc::<DmaRequest>::join(&mut self.l2_tx.frame_rd_req, &mut self.dma_read.req[2]);
@@ -455,6 +522,7 @@ impl Logic for Core {
         StreamSrc::join(&mut self.arp.out, &mut self.tx_mux.inp[0]);
         StreamSrc::join(&mut self.icmp.out, &mut self.tx_mux.inp[1]);
         StreamSrc::join(&mut self.l2_tx.out, &mut self.tx_mux.inp[2]);
+        StreamSrc::join(&mut self.connections.out, &mut self.tx_mux.inp[3]);
         self.tx_data.next = self.tx_mux.out.beat.val().data;
         self.tx_keep.next = self.tx_mux.out.beat.val().keep;
         self.tx_last.next = self.tx_mux.out.beat.val().last;
@@ -472,6 +540,22 @@ impl Logic for Core {
         self.doorbell_errors.inp[1].next = self.evt_ring.cnt_doorbell_errors.val();
         self.doorbell_errors.inp[2].next = self.l2_rx.cnt_doorbell_errors.val();
         self.doorbell_errors.inp[3].next = self.l2_tx.cnt_doorbell_errors.val();
+
+        self.ip4_out_pkts.reset.next = self.clear.val();
+        self.ip4_out_pkts.inp[0].next = self.icmp.cnt_ip4_out_pkts.val();
+        self.ip4_out_pkts.inp[1].next = self.connections.cnt_ip4_out_pkts.val();
+        self.cmd_done.reset.next = self.clear.val();
+        self.cmd_done.inp[0].next = self.engine.cnt_cmd_done.val();
+        self.cmd_done.inp[1].next = self.connections.cnt_cmd_done.val();
+        self.cmd_errors.reset.next = self.clear.val();
+        self.cmd_errors.inp[0].next = self.engine.cnt_cmd_errors.val();
+        self.cmd_errors.inp[1].next = self.connections.cnt_cmd_errors.val();
+        self.cmd_unknown.reset.next = self.clear.val();
+        self.cmd_unknown.inp[0].next = self.engine.cnt_cmd_unknown.val();
+        self.cmd_unknown.inp[1].next = self.connections.cnt_cmd_unknown.val();
+        self.stale_handles.reset.next = self.clear.val();
+        self.stale_handles.inp[0].next = self.engine.cnt_stale_handles.val();
+        self.stale_handles.inp[1].next = self.connections.cnt_stale_handles.val();
 
         // one wire a counter
         self.pulses.next.eth_in_frames = self.rx_parser.cnt_eth_in_frames.val();
@@ -511,7 +595,6 @@ impl Logic for Core {
         self.pulses.next.tcp_in_segs = self.rx_router.cnt_tcp_in_segs.val();
         self.pulses.next.tcp_in_csum_errors = self.rx_parser.cnt_tcp_in_csum_errors.val();
         self.pulses.next.tcp_in_no_port = self.rx_router.cnt_tcp_in_no_port.val();
-        self.pulses.next.tcp_in_unhandled = self.tcp_unhandled.val();
         self.pulses.next.l2_in_frames = self.l2_rx.cnt_l2_in_frames.val();
         self.pulses.next.l2_in_no_buffer = self.l2_rx.cnt_l2_in_no_buffer.val();
         self.pulses.next.l2_in_not_shared = self.rx_router.cnt_l2_in_not_shared.val();
@@ -519,10 +602,10 @@ impl Logic for Core {
         self.pulses.next.l2_out_errors = self.l2_tx.cnt_l2_out_errors.val();
         self.pulses.next.l2_out_no_neighbor = self.l2_tx.cnt_l2_out_no_neighbor.val();
         self.pulses.next.l2_out_replaced = self.l2_tx.cnt_l2_out_replaced.val();
-        self.pulses.next.cmd_done = self.engine.cnt_cmd_done.val();
-        self.pulses.next.cmd_errors = self.engine.cnt_cmd_errors.val();
-        self.pulses.next.cmd_unknown = self.engine.cnt_cmd_unknown.val();
-        self.pulses.next.stale_handles = self.engine.cnt_stale_handles.val();
+        self.pulses.next.cmd_done = self.cmd_done.out.val();
+        self.pulses.next.cmd_errors = self.cmd_errors.out.val();
+        self.pulses.next.cmd_unknown = self.cmd_unknown.out.val();
+        self.pulses.next.stale_handles = self.stale_handles.out.val();
         self.pulses.next.dma_read_errors = self.dma_read.cnt_dma_read_errors.val();
         self.pulses.next.dma_write_errors = self.dma_write.cnt_dma_write_errors.val();
         self.pulses.next.evt_written = self.evt_ring.cnt_evt_written.val();
@@ -536,38 +619,38 @@ impl Logic for Core {
         self.pulses.next.listeners_exhausted = self.engine.cnt_listeners_exhausted.val();
         self.pulses.next.rx_meta_dropped = self.meta_dropped.out.val();
         self.pulses.next.eth_out_underrun = self.tx_mux.cnt_eth_out_underrun.val();
-        self.pulses.next.ip4_out_pkts = self.icmp.cnt_ip4_out_pkts.val();
+        self.pulses.next.ip4_out_pkts = self.ip4_out_pkts.out.val();
         self.pulses.next.reset_timeouts = self.reset_seq.cnt_reset_timeouts.val();
-        self.pulses.next.tcp_active_opens = false;
-        self.pulses.next.tcp_passive_opens = false;
-        self.pulses.next.tcp_attempt_fails = false;
-        self.pulses.next.tcp_estab_resets = false;
-        self.pulses.next.tcp_out_segs = false;
-        self.pulses.next.tcp_retrans_segs = false;
-        self.pulses.next.tcp_in_errs = false;
-        self.pulses.next.tcp_out_rsts = false;
-        self.pulses.next.tcp_syn_dropped = false;
-        self.pulses.next.tcp_challenge_acks = false;
-        self.pulses.next.tcp_in_unacceptable = false;
-        self.pulses.next.tcp_in_ooo = false;
-        self.pulses.next.tcp_ooo_dropped = false;
-        self.pulses.next.tcp_full_dropped = false;
-        self.pulses.next.tcp_timeouts = false;
-        self.pulses.next.tcp_give_ups = false;
-        self.pulses.next.tcp_wait_overflow = false;
-        self.pulses.next.tcp_wait_reused = false;
-        self.pulses.next.tcp_no_neighbor = false;
-        self.pulses.next.mpa_in_requests = false;
-        self.pulses.next.mpa_in_replies = false;
-        self.pulses.next.mpa_malformed = false;
-        self.pulses.next.mpa_timeouts = false;
-        self.pulses.next.mpa_rejects_in = false;
-        self.pulses.next.mpa_rejects_out = false;
-        self.pulses.next.mpa_non_peer_rejects = false;
-        self.pulses.next.mpa_retries = false;
-        self.pulses.next.conn_created = false;
-        self.pulses.next.conn_freed = false;
-        self.pulses.next.conn_established = false;
+        self.pulses.next.tcp_active_opens = self.connections.cnt_tcp_active_opens.val();
+        self.pulses.next.tcp_passive_opens = self.connections.cnt_tcp_passive_opens.val();
+        self.pulses.next.tcp_attempt_fails = self.connections.cnt_tcp_attempt_fails.val();
+        self.pulses.next.tcp_estab_resets = self.connections.cnt_tcp_estab_resets.val();
+        self.pulses.next.tcp_out_segs = self.connections.cnt_tcp_out_segs.val();
+        self.pulses.next.tcp_retrans_segs = self.connections.cnt_tcp_retrans_segs.val();
+        self.pulses.next.tcp_in_errs = self.connections.cnt_tcp_in_errs.val();
+        self.pulses.next.tcp_out_rsts = self.connections.cnt_tcp_out_rsts.val();
+        self.pulses.next.tcp_syn_dropped = self.connections.cnt_tcp_syn_dropped.val();
+        self.pulses.next.tcp_challenge_acks = self.connections.cnt_tcp_challenge_acks.val();
+        self.pulses.next.tcp_in_unacceptable = self.connections.cnt_tcp_in_unacceptable.val();
+        self.pulses.next.tcp_in_ooo = self.connections.cnt_tcp_in_ooo.val();
+        self.pulses.next.tcp_ooo_dropped = self.connections.cnt_tcp_ooo_dropped.val();
+        self.pulses.next.tcp_full_dropped = self.connections.cnt_tcp_full_dropped.val();
+        self.pulses.next.tcp_timeouts = self.connections.cnt_tcp_timeouts.val();
+        self.pulses.next.tcp_give_ups = self.connections.cnt_tcp_give_ups.val();
+        self.pulses.next.tcp_wait_overflow = self.connections.cnt_tcp_wait_overflow.val();
+        self.pulses.next.tcp_wait_reused = self.connections.cnt_tcp_wait_reused.val();
+        self.pulses.next.tcp_no_neighbor = self.connections.cnt_tcp_no_neighbor.val();
+        self.pulses.next.mpa_in_requests = self.connections.cnt_mpa_in_requests.val();
+        self.pulses.next.mpa_in_replies = self.connections.cnt_mpa_in_replies.val();
+        self.pulses.next.mpa_malformed = self.connections.cnt_mpa_malformed.val();
+        self.pulses.next.mpa_timeouts = self.connections.cnt_mpa_timeouts.val();
+        self.pulses.next.mpa_rejects_in = self.connections.cnt_mpa_rejects_in.val();
+        self.pulses.next.mpa_rejects_out = self.connections.cnt_mpa_rejects_out.val();
+        self.pulses.next.mpa_non_peer_rejects = self.connections.cnt_mpa_non_peer_rejects.val();
+        self.pulses.next.mpa_retries = self.connections.cnt_mpa_retries.val();
+        self.pulses.next.conn_created = self.connections.cnt_conn_created.val();
+        self.pulses.next.conn_freed = self.connections.cnt_conn_freed.val();
+        self.pulses.next.conn_established = self.connections.cnt_conn_established.val();
         self.counters.pulses.next = self.pulses.val();
     }
 }

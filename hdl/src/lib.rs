@@ -9,6 +9,7 @@
 
 pub mod catalog;
 pub mod cm;
+pub mod connections;
 pub mod core;
 pub mod elaborate;
 pub mod host;

@@ -67,8 +67,20 @@ pub enum Opcode {
 
 impl Opcode {
     /// Every opcode that this version of the adapter carries out.
-    pub const ALL: &'static [Opcode] =
-        &[Opcode::Nop, Opcode::Listen, Opcode::Unlisten, Opcode::Reserve, Opcode::Unreserve, Opcode::AddressAdd, Opcode::AddressDelete];
+    pub const ALL: &'static [Opcode] = &[
+        Opcode::Nop,
+        Opcode::Listen,
+        Opcode::Unlisten,
+        Opcode::Reserve,
+        Opcode::Unreserve,
+        Opcode::AddressAdd,
+        Opcode::AddressDelete,
+        Opcode::Connect,
+        Opcode::Accept,
+        Opcode::Reject,
+        Opcode::Disconnect,
+        Opcode::Abort,
+    ];
 }
 
 /// Bits of `flags`; a bit that the opcode does not know is refused with -EINVAL.

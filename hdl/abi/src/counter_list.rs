@@ -2,7 +2,7 @@
 //! The rows of the counter table: `Variant field_name "nameShownByTools" "meaning";`. The position is the counter's number.
 
 /// Number of counters (rows of [`for_each_counter!`]).
-pub const COUNTERS: usize = 94;
+pub const COUNTERS: usize = 93;
 
 /// Calls `$callback!{ rows }` with every counter, in the order of their numbers.
 #[macro_export]
@@ -44,7 +44,6 @@ macro_rules! for_each_counter { ($callback:ident) => { $callback! {
     TcpInSegs          tcp_in_segs           "tcpInSegs"          "TCP segments to us, checksum good";
     TcpInCsumErrors    tcp_in_csum_errors    "tcpInCsumErrors"    "TCP checksum wrong or header cut short (TCP-1)";
     TcpInNoPort        tcp_in_no_port        "tcpInNoPort"        "Segments for a port that nobody in the adapter holds (PDB-4)";
-    TcpInUnhandled     tcp_in_unhandled      "tcpInUnhandled"     "Segments for a port of the adapter that no connection took";
     L2InFrames         l2_in_frames          "l2InFrames"         "Frames written to the host";
     L2InNoBuffer       l2_in_no_buffer       "l2InNoBuffer"       "Frames for the host dropped: no descriptor, buffer too small or queue full";
     L2InNotShared      l2_in_not_shared      "l2InNotShared"      "Frames for the host dropped: sharing is off";

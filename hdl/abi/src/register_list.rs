@@ -79,4 +79,5 @@ macro_rules! for_each_status_register { ($callback:ident $($before:tt)*) => { $c
     L2RX_HEAD      l2rx_head      0x1018 0 "L2 receive descriptors completed, free-running, modulo 2^16";
     L2TX_HEAD      l2tx_head      0x101c 0 "L2 transmit descriptors completed, free-running, modulo 2^16";
     LISTENERS_LIVE listeners_live 0x1020 0 "Listener handles not yet freed";
+    CONNECTIONS_LIVE connections_live 0x1024 0 "Connection slots in use, TIME-WAIT not counted";
 } } }

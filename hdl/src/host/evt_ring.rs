@@ -111,6 +111,7 @@ pub struct EvtRing {
     one: Constant<Bits<16>>,
     entry_octets: Constant<Bits<16>>,
     listener: Constant<Bits<8>>,
+    connect_request: Constant<Bits<8>>,
 }
 
 impl Default for EvtRing {
@@ -162,6 +163,7 @@ impl Default for EvtRing {
             one: Constant::new(1u64.to_bits()),
             entry_octets: Constant::new((ironwarp_abi::ENTRY_OCTETS as u64).to_bits()),
             listener: Constant::new((ironwarp_abi::HandleKind::Listener as u64).to_bits()),
+            connect_request: Constant::new((ironwarp_abi::EventKind::ConnectRequest as u64).to_bits()),
         }
     }
 }
@@ -288,7 +290,11 @@ impl Logic for EvtRing {
         self.entry.next.data_len = self.event.data.val().data_len;
         self.entry.next.zero11 = 0.into();
         self.entry.next.listener_index = self.event.data.val().listener_index;
+        // the other events name no listener
         self.entry.next.listener_kind = 0.into();
+        if self.event.data.val().kind == self.connect_request.val() {
+            self.entry.next.listener_kind = self.listener.val();
+        }
         self.entry.next.zero12 = 0.into();
         self.entry.next.listener_generation = self.event.data.val().listener_generation;
         self.entry.next.time_us = self.stamp.q.val();

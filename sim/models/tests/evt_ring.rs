@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `host::evt_ring` in front of a ring in host memory, which a driver reads by phase bit.
-use ironwarp_abi::{Event, Handle};
+use ironwarp_abi::{Event, EventKind, Handle, HandleKind};
 use ironwarp_models::bench::{Memory, WriteHost};
 use ironwarp_models::{bench, evt_ring::Model, Dut};
 use rand::{Rng, SeedableRng};
@@ -8,8 +8,11 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
 
 fn random_event(rng: &mut ChaCha8Rng) -> Event {
+    // the listener's handle is whole in a CONNECT_REQUEST; elsewhere it has no kind
+    let kind = if rng.random_bool(0.5) { EventKind::ConnectRequest as u8 } else { rng.random() };
+    let listener = if kind == EventKind::ConnectRequest as u8 { HandleKind::Listener } else { HandleKind::None };
     Event {
-        kind: rng.random(),
+        kind,
         flags: rng.random(),
         status: rng.random(),
         context: rng.random(),
@@ -24,7 +27,7 @@ fn random_event(rng: &mut ChaCha8Rng) -> Event {
         peer_ird: rng.random(),
         peer_ord: rng.random(),
         data_len: rng.random(),
-        listener: Handle(rng.random::<u64>() & !0xffff_0000),
+        listener: Handle::new(listener, rng.random(), rng.random()),
         ..Event::default()
     }
 }

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connections: TCP, MPA start-up and the connection manager, wired together. Wiring only; what the wires mean is in the blocks and in
+//! `tcp::types`, `mpa::types`, `cm::messages`.
+//!
+//! ```text
+//!   inp, meta --> seg_rx --SegmentIn--> rx <--> lookup
+//!                    |   <--Verdict---  | ^  ^
+//!                 payload        RxToTx | |  | RxToCm, CmToRx
+//!                    |                  | |  |
+//!                 start_rx --results----|-|--+----> conn <-- cmd, listener_update
+//!                    |                  | | TxToRx  | |      --> evt;  <--> port database, cm_deadlines
+//!                DMA write              v |         | |
+//!    isn, ARP, tx_deadlines <--------->  tx <-------+ | CmToTx, TxToCm
+//!                                       | |           |
+//!                            SegmentOut | | PayloadOut| StartTxFrame
+//!                                       v v           v
+//!                    out <-- seg_tx <-------------- start_tx <-- DMA read
+//! ```
+//!
+//! **No deadlock.** An engine may wait for room on its way to another one, so nobody may wait in a circle:
+//! * `tx_to_cm`, `faults`: the manager may wait for the port database for thousands of clocks. A connection has at most 4 notes of `tx` and one fault that
+//!   counts until the manager frees it: with 128 and 64 places `tx` and `start_tx` never wait for the manager.
+//! * What `rx` and `start_rx` tell the manager stands in one queue, inside `conn`, because its order matters. When it is full they wait, and frames wait in the receive
+//!   buffer behind them. The manager serves that queue before all that makes it tell `rx` something of its own accord, at most two messages a job; each job makes room
+//!   for one message, with which `rx` goes on to its next input, and that is the manager's before any segment. So `cm_to_rx` never holds more than
+//!   2 x 16 messages while `rx` waits: 32 places.
+//! * `rx_to_tx`: `tx` takes it first of all, and waits for nothing that `rx` must do: its own notes to `rx` are at most one for each note of `rx` and
+//!   the one in hand, so the 32 places of `tx_to_rx` behind 16 never fill while `rx` waits.
+//! * `cm_to_tx`: `tx` never waits for the manager.
+//!
+//! **Memory.** `tx_to_cm` (128 x 18 bits) and `faults` (64 x 16) are block RAM, the other queues distributed.
+use crate::cm::conn::Conn;
+use crate::cm::messages::*;
+use crate::cm::port_types::{PortReply, PortRequest};
+use crate::host::dma::*;
+use crate::mpa::start_rx::StartRx;
+use crate::mpa::start_tx::StartTx;
+use crate::mpa::types::*;
+use crate::net::neighbor_types::*;
+use crate::net::types::*;
+use crate::stream::*;
+use crate::tcp::deadlines::Deadlines;
+use crate::tcp::isn::Isn;
+use crate::tcp::lookup::Lookup;
+use crate::tcp::rx::TcpRx;
+use crate::tcp::seg_rx::SegRx;
+use crate::tcp::seg_tx::SegTx;
+use crate::tcp::tx::TcpTx;
+use crate::tcp::types::*;
+use rust_hdl::prelude::*;
+
+/// 32 connections, 32 TIME-WAIT entries, 16 listeners: the `ecp5` profile.
+#[derive(LogicBlock, Default)]
+pub struct Connections {
+    pub clock: Signal<In, Clock>,
+    pub reset: Signal<In, Bit>,
+    pub ready: Signal<Out, Bit>,
+    pub time_us: Signal<In, Bits<32>>,
+    // registers
+    pub own_mac: Signal<In, Bits<48>>,
+    pub mtu: Signal<In, Bits<16>>,
+    pub ip_ttl: Signal<In, Bits<8>>,
+    pub random: Signal<In, Bits<32>>,
+    pub tcp_window: Signal<In, Bits<32>>,
+    pub tcp_rto_init: Signal<In, Bits<32>>,
+    pub tcp_rto_min: Signal<In, Bits<32>>,
+    pub tcp_rto_max: Signal<In, Bits<32>>,
+    pub tcp_r1: Signal<In, Bits<32>>,
+    pub tcp_r2: Signal<In, Bits<32>>,
+    pub tcp_r2_syn: Signal<In, Bits<32>>,
+    pub tcp_2msl: Signal<In, Bits<32>>,
+    pub tcp_challenges: Signal<In, Bits<32>>,
+    pub mpa_timeout: Signal<In, Bits<32>>,
+    pub connect_timeout: Signal<In, Bits<32>>,
+    pub close_timeout: Signal<In, Bits<32>>,
+    pub isn_key0: Signal<In, Bits<32>>,
+    pub isn_key1: Signal<In, Bits<32>>,
+    pub isn_key2: Signal<In, Bits<32>>,
+    pub isn_key3: Signal<In, Bits<32>>,
+    pub pdata_base: Signal<In, Bits<64>>,
+    pub spare_slots: Signal<In, Bits<32>>,
+    pub addresses: [Signal<In, LocalAddress>; 4],
+    // host
+    pub cmd: ChanSink<CommandIn>,
+    pub evt: ChanSrc<EventOut>,
+    pub listener_update: ChanSink<ListenerUpdate>,
+    pub listener_done: Signal<Out, Bit>,
+    pub port_req: ChanSrc<PortRequest>,
+    pub port_rsp: ChanSink<PortReply>,
+    pub rd_req: ChanSrc<DmaRequest>,
+    pub rd_beat: ChanSink<DmaBeat>,
+    pub wr_req: ChanSrc<DmaRequest>,
+    pub wr_beat: ChanSrc<DmaBeat>,
+    pub wr_done: DmaDoneSink,
+    pub connections_live: Signal<Out, Bits<16>>,
+    // wire
+    pub meta: Signal<In, RxMeta>,
+    pub listening: Signal<In, Bit>,
+    pub listener: Signal<In, Bits<16>>,
+    pub inp: StreamSink,
+    pub out: StreamSrc,
+    pub query: ChanSrc<NeighborQuery>,
+    pub answer: ChanSink<NeighborAnswer>,
+    pub notice: Signal<In, NeighborNotice>,
+    pub notice_valid: Signal<In, Bit>,
+    pub cnt_tcp_out_segs: Signal<Out, Bit>,
+    pub cnt_tcp_out_rsts: Signal<Out, Bit>,
+    pub cnt_ip4_out_pkts: Signal<Out, Bit>,
+    pub cnt_tcp_in_errs: Signal<Out, Bit>,
+    pub cnt_tcp_active_opens: Signal<Out, Bit>,
+    pub cnt_tcp_passive_opens: Signal<Out, Bit>,
+    pub cnt_tcp_attempt_fails: Signal<Out, Bit>,
+    pub cnt_tcp_estab_resets: Signal<Out, Bit>,
+    pub cnt_tcp_syn_dropped: Signal<Out, Bit>,
+    pub cnt_tcp_in_unacceptable: Signal<Out, Bit>,
+    pub cnt_tcp_in_ooo: Signal<Out, Bit>,
+    pub cnt_tcp_ooo_dropped: Signal<Out, Bit>,
+    pub cnt_tcp_full_dropped: Signal<Out, Bit>,
+    pub cnt_tcp_wait_overflow: Signal<Out, Bit>,
+    pub cnt_tcp_wait_reused: Signal<Out, Bit>,
+    pub cnt_tcp_retrans_segs: Signal<Out, Bit>,
+    pub cnt_tcp_timeouts: Signal<Out, Bit>,
+    pub cnt_tcp_give_ups: Signal<Out, Bit>,
+    pub cnt_tcp_challenge_acks: Signal<Out, Bit>,
+    pub cnt_tcp_no_neighbor: Signal<Out, Bit>,
+    pub cnt_mpa_in_requests: Signal<Out, Bit>,
+    pub cnt_mpa_in_replies: Signal<Out, Bit>,
+    pub cnt_mpa_malformed: Signal<Out, Bit>,
+    pub cnt_mpa_timeouts: Signal<Out, Bit>,
+    pub cnt_mpa_rejects_in: Signal<Out, Bit>,
+    pub cnt_mpa_rejects_out: Signal<Out, Bit>,
+    pub cnt_mpa_non_peer_rejects: Signal<Out, Bit>,
+    pub cnt_mpa_retries: Signal<Out, Bit>,
+    pub cnt_conn_created: Signal<Out, Bit>,
+    pub cnt_conn_freed: Signal<Out, Bit>,
+    pub cnt_conn_established: Signal<Out, Bit>,
+    pub cnt_cmd_done: Signal<Out, Bit>,
+    pub cnt_cmd_errors: Signal<Out, Bit>,
+    pub cnt_cmd_unknown: Signal<Out, Bit>,
+    pub cnt_stale_handles: Signal<Out, Bit>,
+    seg_rx: SegRx,
+    lookup: Lookup<6, 7>,
+    rx: TcpRx<5, 5, 4, 6>,
+    tx: TcpTx<5, 6, 7>,
+    isn: Isn,
+    tx_deadlines: Deadlines<5>,
+    seg_tx: SegTx<8, 9>,
+    start_rx: StartRx<5, 14>,
+    start_tx: StartTx<5>,
+    conn: Conn<5, 32, 4, 5, 32, 8>,
+    cm_deadlines: Deadlines<5>,
+    rx_to_tx: ChanFifo<RxToTx, 4, 5>,
+    tx_to_rx: ChanFifo<TxToRx, 5, 6>,
+    tx_to_cm: ChanFifo<TxToCm, 7, 8>,
+    cm_to_rx: ChanFifo<CmToRx, 5, 6>,
+    cm_to_tx: ChanFifo<CmToTx, 4, 5>,
+    faults: ChanFifo<Bits<16>, 6, 7>,
+    word: Signal<Local, Bits<32>>,
+}
+
+impl Logic for Connections {
+    #[hdl_gen]
+    fn update(&mut self) {
+        clock!(self, clock, seg_rx, lookup, rx, tx, isn, tx_deadlines, seg_tx, start_rx, start_tx, conn, cm_deadlines);
+        clock!(self, clock, rx_to_tx, tx_to_rx, tx_to_cm, cm_to_rx, cm_to_tx, faults);
+        self.seg_rx.reset.next = self.reset.val();
+        self.lookup.reset.next = self.reset.val();
+        self.rx.reset.next = self.reset.val();
+        self.tx.reset.next = self.reset.val();
+        self.isn.reset.next = self.reset.val();
+        self.tx_deadlines.reset.next = self.reset.val();
+        self.seg_tx.reset.next = self.reset.val();
+        self.start_rx.reset.next = self.reset.val();
+        self.start_tx.reset.next = self.reset.val();
+        self.conn.reset.next = self.reset.val();
+        self.cm_deadlines.reset.next = self.reset.val();
+        self.rx_to_tx.reset.next = self.reset.val();
+        self.tx_to_rx.reset.next = self.reset.val();
+        self.tx_to_cm.reset.next = self.reset.val();
+        self.cm_to_rx.reset.next = self.reset.val();
+        self.cm_to_tx.reset.next = self.reset.val();
+        self.faults.reset.next = self.reset.val();
+        self.ready.next = self.lookup.ready.val()
+            & self.rx.ready.val()
+            & self.tx.ready.val()
+            & self.tx_deadlines.ready.val()
+            & self.start_rx.ready.val()
+            & self.conn.ready.val()
+            & self.cm_deadlines.ready.val();
+
+        // registers
+        self.lookup.secret.next = self.random.val();
+        self.rx.time_us.next = self.time_us.val();
+        self.rx.two_msl.next = self.tcp_2msl.val();
+        self.word.next = self.spare_slots.val();
+        self.rx.spare_slots.next = self.word.val().get_bits::<16>(0);
+        self.word.next = self.tcp_window.val();
+        self.rx.window.next = self.word.val().get_bits::<16>(0);
+        self.tx.tcp_window.next = self.word.val().get_bits::<16>(0);
+        self.word.next = self.tcp_r1.val();
+        self.tx.tcp_r1.next = self.word.val().get_bits::<8>(0);
+        self.word.next = self.tcp_challenges.val();
+        self.tx.tcp_challenges.next = self.word.val().get_bits::<8>(0);
+        self.tx.time_us.next = self.time_us.val();
+        self.tx.own_mac.next = self.own_mac.val();
+        self.tx.mtu.next = self.mtu.val();
+        self.tx.tcp_rto_init.next = self.tcp_rto_init.val();
+        self.tx.tcp_rto_min.next = self.tcp_rto_min.val();
+        self.tx.tcp_rto_max.next = self.tcp_rto_max.val();
+        self.tx.tcp_r2.next = self.tcp_r2.val();
+        self.tx.tcp_r2_syn.next = self.tcp_r2_syn.val();
+        self.isn.key0.next = self.isn_key0.val();
+        self.isn.key1.next = self.isn_key1.val();
+        self.isn.key2.next = self.isn_key2.val();
+        self.isn.key3.next = self.isn_key3.val();
+        self.isn.time_us.next = self.time_us.val();
+        self.tx_deadlines.time_us.next = self.time_us.val();
+        self.cm_deadlines.time_us.next = self.time_us.val();
+        self.seg_tx.own_mac.next = self.own_mac.val();
+        self.seg_tx.ip_ttl.next = self.ip_ttl.val();
+        self.start_rx.pdata_base.next = self.pdata_base.val();
+        self.conn.time_us.next = self.time_us.val();
+        self.conn.mpa_timeout.next = self.mpa_timeout.val();
+        self.conn.connect_timeout.next = self.connect_timeout.val();
+        self.conn.close_timeout.next = self.close_timeout.val();
+        for i in 0..4 {
+            self.tx.local[i].next = self.addresses[i].val();
+            self.conn.addresses[i].next = self.addresses[i].val();
+        }
+
+        // wire -> segments -> RX half, start-up frames
+        self.seg_rx.meta.next = self.meta.val();
+        self.seg_rx.listening.next = self.listening.val();
+        self.seg_rx.listener.next = self.listener.val();
+        StreamSink::link(&mut self.inp, &mut self.seg_rx.inp);
+        ChanSrc::<SegmentIn>::join(&mut self.seg_rx.segment, &mut self.rx.segment);
+        ChanSrc::<Verdict>::join(&mut self.rx.verdict, &mut self.seg_rx.verdict);
+        ChanSrc::<PayloadIn>::join(&mut self.seg_rx.payload_meta, &mut self.start_rx.payload_meta);
+        StreamSrc::join(&mut self.seg_rx.out, &mut self.start_rx.inp);
+        ChanSrc::<Bits<16>>::join(&mut self.start_rx.consumed, &mut self.rx.consumed);
+        ChanSrc::<LookupRequest>::join(&mut self.rx.lookup, &mut self.lookup.request);
+        ChanSrc::<LookupReply>::join(&mut self.lookup.reply, &mut self.rx.found);
+
+        // the engines among themselves
+        ChanSrc::<RxToTx>::join(&mut self.rx.to_tx, &mut self.rx_to_tx.inp);
+        ChanSrc::<RxToTx>::join(&mut self.rx_to_tx.out, &mut self.tx.from_rx);
+        ChanSrc::<TxToRx>::join(&mut self.tx.to_rx, &mut self.tx_to_rx.inp);
+        ChanSrc::<TxToRx>::join(&mut self.tx_to_rx.out, &mut self.rx.from_tx);
+        ChanSrc::<RxToCm>::join(&mut self.rx.to_cm, &mut self.conn.from_rx);
+        ChanSrc::<TxToCm>::join(&mut self.tx.to_cm, &mut self.tx_to_cm.inp);
+        ChanSrc::<TxToCm>::join(&mut self.tx_to_cm.out, &mut self.conn.from_tx);
+        ChanSrc::<CmToRx>::join(&mut self.conn.to_rx, &mut self.cm_to_rx.inp);
+        ChanSrc::<CmToRx>::join(&mut self.cm_to_rx.out, &mut self.rx.from_cm);
+        ChanSrc::<CmToTx>::join(&mut self.conn.to_tx, &mut self.cm_to_tx.inp);
+        ChanSrc::<CmToTx>::join(&mut self.cm_to_tx.out, &mut self.tx.from_cm);
+        ChanSrc::<StartRxResult>::join(&mut self.start_rx.result, &mut self.conn.result);
+        ChanSrc::<Bits<16>>::join(&mut self.start_tx.fault, &mut self.faults.inp);
+        ChanSrc::<Bits<16>>::join(&mut self.faults.out, &mut self.conn.fault);
+        ChanSrc::<Bits<16>>::join(&mut self.conn.deliver, &mut self.start_rx.deliver);
+        ChanSrc::<StartTxFrame>::join(&mut self.conn.frame, &mut self.start_tx.frame);
+        ChanSrc::<DeadlineSet>::join(&mut self.conn.deadline, &mut self.cm_deadlines.set);
+        ChanSrc::<Bits<16>>::join(&mut self.cm_deadlines.expired, &mut self.conn.expired);
+
+        // TX half -> segments -> wire
+        ChanSrc::<Tuple>::join(&mut self.tx.isn_req, &mut self.isn.request);
+        ChanSrc::<Bits<32>>::join(&mut self.isn.isn, &mut self.tx.isn);
+        ChanSrc::<DeadlineSet>::join(&mut self.tx.deadline, &mut self.tx_deadlines.set);
+        ChanSrc::<Bits<16>>::join(&mut self.tx_deadlines.expired, &mut self.tx.expired);
+        ChanSrc::<NeighborQuery>::link(&mut self.query, &mut self.tx.query);
+        ChanSink::<NeighborAnswer>::link(&mut self.answer, &mut self.tx.answer);
+        self.tx.notice.next = self.notice.val();
+        self.tx.notice_valid.next = self.notice_valid.val();
+        ChanSrc::<SegmentOut>::join(&mut self.tx.segment, &mut self.seg_tx.segment);
+        ChanSrc::<PayloadOut>::join(&mut self.tx.payload, &mut self.start_tx.payload);
+        StreamSrc::join(&mut self.start_tx.out, &mut self.seg_tx.payload);
+        self.tx.payload_busy.next = self.start_tx.busy.val();
+        StreamSrc::link(&mut self.out, &mut self.seg_tx.out);
+
+        // host
+        ChanSink::<CommandIn>::link(&mut self.cmd, &mut self.conn.cmd);
+        ChanSrc::<EventOut>::link(&mut self.evt, &mut self.conn.evt);
+        ChanSink::<ListenerUpdate>::link(&mut self.listener_update, &mut self.conn.listener);
+        self.listener_done.next = self.conn.listener_done.val();
+        ChanSrc::<PortRequest>::link(&mut self.port_req, &mut self.conn.port_req);
+        ChanSink::<PortReply>::link(&mut self.port_rsp, &mut self.conn.port_rsp);
+        ChanSrc::<DmaRequest>::link(&mut self.rd_req, &mut self.start_tx.rd_req);
+        ChanSink::<DmaBeat>::link(&mut self.rd_beat, &mut self.start_tx.rd_beat);
+        ChanSrc::<DmaRequest>::link(&mut self.wr_req, &mut self.start_rx.wr_req);
+        ChanSrc::<DmaBeat>::link(&mut self.wr_beat, &mut self.start_rx.wr_beat);
+        DmaDoneSink::link(&mut self.wr_done, &mut self.start_rx.wr_done);
+        self.connections_live.next = self.conn.connections_live.val();
+
+        // counters
+        self.cnt_tcp_out_segs.next = self.seg_tx.cnt_tcp_out_segs.val();
+        self.cnt_tcp_out_rsts.next = self.seg_tx.cnt_tcp_out_rsts.val();
+        self.cnt_ip4_out_pkts.next = self.seg_tx.cnt_ip4_out_pkts.val();
+        self.cnt_tcp_in_errs.next = self.rx.cnt_tcp_in_errs.val();
+        self.cnt_tcp_active_opens.next = self.rx.cnt_tcp_active_opens.val();
+        self.cnt_tcp_passive_opens.next = self.rx.cnt_tcp_passive_opens.val();
+        self.cnt_tcp_attempt_fails.next = self.rx.cnt_tcp_attempt_fails.val();
+        self.cnt_tcp_estab_resets.next = self.rx.cnt_tcp_estab_resets.val();
+        self.cnt_tcp_syn_dropped.next = self.rx.cnt_tcp_syn_dropped.val();
+        self.cnt_tcp_in_unacceptable.next = self.rx.cnt_tcp_in_unacceptable.val();
+        self.cnt_tcp_in_ooo.next = self.rx.cnt_tcp_in_ooo.val();
+        self.cnt_tcp_ooo_dropped.next = self.rx.cnt_tcp_ooo_dropped.val();
+        self.cnt_tcp_full_dropped.next = self.rx.cnt_tcp_full_dropped.val();
+        self.cnt_tcp_wait_overflow.next = self.rx.cnt_tcp_wait_overflow.val();
+        self.cnt_tcp_wait_reused.next = self.rx.cnt_tcp_wait_reused.val();
+        self.cnt_tcp_retrans_segs.next = self.tx.cnt_tcp_retrans_segs.val();
+        self.cnt_tcp_timeouts.next = self.tx.cnt_tcp_timeouts.val();
+        self.cnt_tcp_give_ups.next = self.tx.cnt_tcp_give_ups.val();
+        self.cnt_tcp_challenge_acks.next = self.tx.cnt_tcp_challenge_acks.val();
+        self.cnt_tcp_no_neighbor.next = self.tx.cnt_tcp_no_neighbor.val();
+        self.cnt_mpa_in_requests.next = self.start_rx.cnt_mpa_in_requests.val();
+        self.cnt_mpa_in_replies.next = self.start_rx.cnt_mpa_in_replies.val();
+        self.cnt_mpa_malformed.next = self.start_rx.cnt_mpa_malformed.val();
+        self.cnt_mpa_timeouts.next = self.conn.cnt_mpa_timeouts.val();
+        self.cnt_mpa_rejects_in.next = self.conn.cnt_mpa_rejects_in.val();
+        self.cnt_mpa_rejects_out.next = self.conn.cnt_mpa_rejects_out.val();
+        self.cnt_mpa_non_peer_rejects.next = self.conn.cnt_mpa_non_peer_rejects.val();
+        self.cnt_mpa_retries.next = self.conn.cnt_mpa_retries.val();
+        self.cnt_conn_created.next = self.conn.cnt_conn_created.val();
+        self.cnt_conn_freed.next = self.conn.cnt_conn_freed.val();
+        self.cnt_conn_established.next = self.conn.cnt_conn_established.val();
+        self.cnt_cmd_done.next = self.conn.cnt_cmd_done.val();
+        self.cnt_cmd_errors.next = self.conn.cnt_cmd_errors.val();
+        self.cnt_cmd_unknown.next = self.conn.cnt_cmd_unknown.val();
+        self.cnt_stale_handles.next = self.conn.cnt_stale_handles.val();
+    }
+}
