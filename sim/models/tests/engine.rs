@@ -2,7 +2,11 @@
 //! `cm::engine::Engine` against a plain model, with a port database that answers as the test decides.
 use ironwarp_abi::{Command, EventKind, Handle, HandleKind, Opcode, Status};
 use ironwarp_models::{engine::Model, Dut};
-use rand::{rngs::StdRng, seq::{IndexedRandom, IteratorRandom}, Rng, SeedableRng};
+use rand::{
+    rngs::StdRng,
+    seq::{IndexedRandom, IteratorRandom},
+    Rng, SeedableRng,
+};
 use std::collections::BTreeMap;
 
 const SLOTS: u16 = 16;
