@@ -21,7 +21,7 @@ help: ## This list
 setup: ## Install the tools (Debian packages, build/venv); first step of demo and test
 	@bash tools/setup.sh
 
-demo: setup ## Two adapters, LISTEN and its refusals, ping over ARP; cycles in build/report/demo.json
+demo: setup ## Two adapters: LISTEN, ping over ARP, connections and every way they end; cycles in build/report/demo.json
 	cargo run --quiet --release -p ironwarp-cli -- demo
 
 test: lint ## All gates, then all tests

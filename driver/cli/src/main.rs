@@ -48,7 +48,7 @@ enum Command {
     /// Serve Verilated adapters behind vfio-user sockets.
     #[cfg(feature = "sim")]
     Sim(commands::sim::Args),
-    /// Two Verilated adapters in this process: LISTEN and its refusals, ping over ARP, with cycles.
+    /// Two Verilated adapters in this process: LISTEN, ping over ARP, connections and every way they end, with cycles.
     #[cfg(feature = "sim")]
     Demo(commands::demo::Args),
 }

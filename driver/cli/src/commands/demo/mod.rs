@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `demo`: two Verilated adapters, back to back, each driven by the driver of this workspace in one thread. Every figure is measured in
 //! the model, in cycles between what passed its ports; the whole run is made twice, with a host that needs 0 and 1000 cycles for each
-//! thing that it learns.
+//! thing that it learns. tshark, where it is installed, must see in the capture what the steps did, and nothing else.
+mod capture;
+mod connections;
+
 use super::stats;
 use crate::{output::line, Failure, Outcome};
+use capture::Found;
+use connections::Expected;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ironwarp_abi::{reg, Command, Counter, Opcode, ENTRY_OCTETS};
-use ironwarp_rnic::{Config, Error, Event, Listener, Refusal, Rnic};
+use ironwarp_rnic::{Config, Connection, Error, Event, Listener, Refusal, Rnic};
 use ironwarp_sim::{
     bus::lock,
     wire::{Captured, Link, Timestamps, View, Wire},
@@ -44,6 +49,8 @@ const TIMEBASE: u32 = 0x418;
 const PORTS: (u16, u16) = (50_000, 50_007);
 /// Ports that B's host keeps.
 const RESERVED: (u16, u16) = (8080, 8089);
+/// Between two ARP requests for one address, microseconds; a second on a real net.
+const ARP_RETRY_US: u32 = 500;
 /// Longer than the port database needs to take a new range in.
 const RANGE_SWEEP: Duration = Duration::from_micros(150);
 const A: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -72,6 +79,7 @@ struct Step {
 
 struct Run {
     steps: Vec<Step>,
+    expected: Expected,
     cycles: u64,
     digest: u64,
 }
@@ -89,17 +97,25 @@ pub fn run(args: &Args, json: bool) -> Outcome {
         runs.push(scenario.play(&progress)?);
     }
     progress.finish_and_clear();
+    let found = match runs.first() {
+        Some(run) => capture::check(&capture, &run.expected)?,
+        None => None,
+    };
     let took = start.elapsed();
     let cycles: u64 = runs.iter().map(|r| r.cycles).sum();
-    let figures = figures(&runs, took, cycles, args.seed);
+    let figures = figures(&runs, found.as_ref(), took, cycles, args.seed);
     let file = report.join("demo.json");
     fs::write(&file, format!("{figures:#}\n")).map_err(|e| format!("{}: {e}", file.display()))?;
     if json {
         line(figures.to_string());
     } else {
         print(&runs);
+        line(match &found {
+            Some(found) => format!("\ntshark: {}", json!(found)),
+            None => "\ntshark is not installed: the capture was not looked at".into(),
+        });
         line(format!(
-            "\nframes in {}, figures in {}\nPASS: {:.1} s, {cycles} model cycles, {:.0} a second",
+            "frames in {}, figures in {}\nPASS: {:.1} s, {cycles} model cycles, {:.0} a second",
             capture.display(),
             file.display(),
             took.as_secs_f64(),
@@ -115,7 +131,7 @@ fn progress(json: bool) -> ProgressBar {
     ProgressBar::with_draw_target(None, target).with_style(style)
 }
 
-fn figures(runs: &[Run], took: Duration, cycles: u64, seed: u32) -> serde_json::Value {
+fn figures(runs: &[Run], found: Option<&Found>, took: Duration, cycles: u64, seed: u32) -> serde_json::Value {
     let [quick, slow] = runs else { return json!(null) };
     let steps: Vec<_> = quick
         .steps
@@ -132,7 +148,9 @@ fn figures(runs: &[Run], took: Duration, cycles: u64, seed: u32) -> serde_json::
     json!({
         "clock_hz": 1_000_000_000_000 / CYCLE_PICOSECONDS,
         "budget_listen_cycles": { "first": 200, "goal": 64 },
+        "budget_connect_cycles": { "first": 2000, "goal": 400 },
         "steps": steps,
+        "tshark": found,
         "model": {
             "cycles": cycles, "seconds": took.as_secs_f64(), "cycles_per_second": (cycles as f64 / took.as_secs_f64()) as u64,
             "seed": seed, "digest": format!("{:016x}", quick.digest),
@@ -161,6 +179,10 @@ struct Scenario {
     b: Rnic<InProcessBus>,
     /// The listener of the first step.
     listener: Option<Listener>,
+    /// That of the connections, and the one that is open: A's end, B's end.
+    peer_listener: Option<Listener>,
+    open: Option<(Connection, Connection)>,
+    expected: Expected,
     steps: Vec<Step>,
 }
 
@@ -190,6 +212,8 @@ impl Scenario {
                 random: Some(seed.wrapping_mul(0x9e37_79b9).wrapping_add(id as u32)),
                 port_range,
                 share: true,
+                tcp: connections::tcp(),
+                arp_retry_us: Some(ARP_RETRY_US),
                 l2rx_log2: 4,
                 l2tx_log2: 4,
                 command_timeout: BOUND,
@@ -199,7 +223,7 @@ impl Scenario {
             Rnic::attach(InProcessBus::new(&world, id), config)
         };
         let (a, b) = (attach(ID_A, 1, Config::default().port_range)?, attach(ID_B, 2, PORTS)?);
-        Ok(Scenario { world, a, b, listener: None, steps: Vec::new() })
+        Ok(Scenario { world, a, b, listener: None, peer_listener: None, open: None, expected: Expected::default(), steps: Vec::new() })
     }
 
     /// Every step in order; the last checks that nothing is left.
@@ -212,6 +236,14 @@ impl Scenario {
             ("B LISTEN, range exhausted", Self::exhausted),
             ("A pings B, next hop unknown", Self::ping),
             ("A pings B, next hop known", Self::ping),
+            ("A connects, B accepts", Self::connect),
+            ("A closes in order", Self::close),
+            ("A connects, B rejects", Self::reject),
+            ("A aborts", Self::abort),
+            ("A connects, nobody listens", Self::nobody_listens),
+            ("A connects, no ARP answer", Self::no_arp_answer),
+            ("A connects, SYN unanswered", Self::syn_unanswered),
+            ("A connects with every slot", Self::all_slots),
             ("B UNLISTEN, stale handle", Self::nothing_left),
         ];
         progress.set_length((steps.len() * TURNAROUNDS.len()) as u64);
@@ -224,7 +256,7 @@ impl Scenario {
             step(&mut self, name).map_err(|e| format!("{name}: {e}"))?;
             progress.inc(1);
         }
-        let Scenario { world, a, b, steps, .. } = self;
+        let Scenario { world, a, b, expected, steps, .. } = self;
         drop((a, b));
         let mut world = lock(&world);
         world.rest();
@@ -232,7 +264,7 @@ impl Scenario {
         if !broken.is_empty() {
             return Err(format!("rules of the core's ports were broken: {}", broken.join(", ")).into());
         }
-        Ok(Run { steps, cycles: world.cycle(), digest: world.digest() })
+        Ok(Run { steps, expected, cycles: world.cycle(), digest: world.digest() })
     }
 
     /// Carries `call` out at adapter `id`; what passed its ports meanwhile, and the cycles from call to return.
@@ -370,6 +402,7 @@ impl Scenario {
                 other => Err(format!("{other:?}").into()),
             },
         )?;
+        self.nothing_open()?;
         let live = self.b.devinfo()?.listeners_live;
         let (made, freed) = (self.b.device().counter(Counter::ListenCreated)?, self.b.device().counter(Counter::ListenDestroyed)?);
         let odd: u64 = self.a.oddities().rows().iter().chain(&self.b.oddities().rows()).map(|row| row.1).sum();
