@@ -200,7 +200,7 @@ fn private_data_reaches_the_other_side_both_ways() {
                 assert!(at_responder.own_ord <= at_responder.peer_ird, "{at_responder:?}");
             }
             pair.a.abort(&at_a).expect("posted");
-            assert!(expect_end(&mut pair.a, at_a).is_ok() || true);
+            let _ = expect_end(&mut pair.a, at_a);
             assert_eq!(expect_end(&mut pair.b, at_b), Err(Refusal::Reset));
         }
     }
@@ -659,8 +659,8 @@ fn every_segment_of_a_life_is_lost_doubled_late_and_damaged() {
         frames(&mut pair, life);
         let sent = frames(&mut pair, life);
         println!("{life:?}: {sent:?} frames");
-        for direction in 0..2 {
-            for n in 0..sent[direction] {
+        for (direction, sent) in sent.into_iter().enumerate() {
+            for n in 0..sent {
                 for fault in FAULTS {
                     pair.faults.restart();
                     pair.faults.on(direction, n, fault);
