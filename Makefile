@@ -63,8 +63,10 @@ waves: setup ## FST of one test: make waves BLOCK=chan_fifo
 	WAVES=1 cargo test -p ironwarp-models --test $(or $(BLOCK),chan_fifo)
 
 PINGS ?= 10000
-tap: setup ## Linux's ping, ARP and curl against the adapter and the host behind it, over TAPs (root; PINGS=..)
+LIVES ?= 100
+tap: setup ## Linux's ping, ARP, curl and plain TCP sockets against the adapter and the host behind it, over TAPs (root; PINGS=.., LIVES=..)
 	PINGS=$(PINGS) bash tests/tap/run.sh
+	LIVES=$(LIVES) bash tests/tap/mpa.sh
 
 vfio-guest: setup ## Driver in a QEMU guest on the kernel's vfio-pci, against the Verilated adapter
 	bash tools/vfio-guest/run.sh
