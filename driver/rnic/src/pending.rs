@@ -479,8 +479,8 @@ impl Tracker {
             return;
         }
         self.connections.set_state(handle, ConnectionState::Ending);
-        // the peer has gone: FREED comes by itself (CM-27)
-        if refusal != Refusal::Reset {
+        // FREED comes by itself if the peer has gone (CM-27), or if the adapter has rejected because of IRD or ORD (CM-28): that Reply must arrive
+        if !matches!(refusal, Refusal::Reset | Refusal::NoMemory) {
             self.orphans.push(handle);
         }
     }
