@@ -32,7 +32,8 @@
 //!
 //! A CMD_REPLY with another status than 0 means that nothing else follows from the command; flag QUIET leaves out a CMD_REPLY with
 //! status 0. A CONNECT_REQUEST that nobody answers lives until ACCEPT, REJECT or ABORT; if the peer has gone by then, ACCEPT answers
-//! -ECONNRESET (CM-27) and FREED follows; REJECT answers 0.
+//! -ECONNRESET (CM-27) and FREED follows; REJECT answers 0. An ACCEPT that answers -ENOMEM (its IRD or ORD is not possible, CM-28) has rejected
+//! the peer, and FREED follows.
 use crate::{Handle, ENTRY_DWORDS};
 
 /// What the adapter is asked to do.
