@@ -56,8 +56,8 @@ MUTANT_REPORT ?= --report
 mutants: setup ## Break port_db, arp and engine MUTANTS times each and see whether their tests notice (long)
 	$(XTASK) mutants $(MUTANT_REPORT) --count $(MUTANTS) $(MUTANT_BLOCKS)
 
-bench: setup ## The demo's figures as JSON: cycles of LISTEN, model speed; build/report/demo.json
-	cargo run --quiet --release -p ironwarp-cli -- --json demo
+bench: setup ## What connections cost: latencies stage by stage in cycles, set-ups a second; build/report/bench.json
+	cargo run --quiet --release -p ironwarp-cli -- bench
 
 waves: setup ## FST of one test: make waves BLOCK=chan_fifo
 	WAVES=1 cargo test -p ironwarp-models --test $(or $(BLOCK),chan_fifo)

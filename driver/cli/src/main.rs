@@ -51,6 +51,9 @@ enum Command {
     /// Two Verilated adapters in this process: LISTEN, ping over ARP, connections and every way they end, with cycles.
     #[cfg(feature = "sim")]
     Demo(commands::demo::Args),
+    /// What connections cost: set-up and close stage by stage in cycles, set-ups a second.
+    #[cfg(feature = "sim")]
+    Bench(commands::bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -72,6 +75,8 @@ fn main() -> ExitCode {
         Command::Sim(args) => commands::sim::run(&args, json),
         #[cfg(feature = "sim")]
         Command::Demo(args) => commands::demo::run(&args, json),
+        #[cfg(feature = "sim")]
+        Command::Bench(args) => commands::bench::run(&args, json),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One module a command.
+#[cfg(feature = "sim")]
+pub mod bench;
 pub mod connect;
 #[cfg(feature = "sim")]
 pub mod demo;

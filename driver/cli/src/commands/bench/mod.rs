@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bench`: what connections cost. Two Verilated adapters over a wire without length, each with a host whose DMA has no latency, driven by
+//! the driver of this workspace in one thread. Every figure is a difference of cycles in which something passed the ports of a model, so
+//! equal seeds give equal figures on any machine. Latencies are measured with hosts that need 0 and 1000 cycles for each thing that they learn.
+mod latency;
+mod pair;
+mod rate;
+mod stamps;
+
+use crate::{output::line, Failure, Outcome};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use ironwarp_sim::bus::lock;
+use latency::{Row, ALL};
+use pair::Pair;
+use rate::{Passed, Phase, Rate};
+use serde_json::json;
+use std::{fs, io::IsTerminal, path::PathBuf};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of report/bench.json.
+    #[arg(long, default_value = "build")]
+    out: PathBuf,
+    /// Content of memories at power-up and the adapters' random choices; equal seeds give equal figures.
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
+    /// Set-ups in each sustained run.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
+    set_ups: u64,
+}
+
+/// Host turnarounds of the latencies, cycles.
+const TURNAROUNDS: [u32; 2] = [0, 1000];
+/// Sustained runs: set-ups under way at any time, and the host's DMA latency in cycles.
+const RATES: [(u64, u32); 5] = [(1, 0), (8, 0), (32, 0), (1, 100), (32, 100)];
+/// Connections of one part of the way.
+const TOGETHER: usize = 32;
+/// Budget of set-ups a second at 156.25 MHz.
+const RATE_BUDGET: (u64, u64) = (200_000, 1_000_000);
+
+struct Figures {
+    /// By turnaround.
+    latency: [Vec<Row>; 2],
+    rates: Vec<Rate>,
+    phases: Vec<Phase>,
+    cycles: u64,
+    digest: u64,
+}
+
+pub fn run(args: &Args, json: bool) -> Outcome {
+    let report = args.out.join("report");
+    fs::create_dir_all(&report).map_err(|e| format!("{}: {e}; choose another directory with --out", report.display()))?;
+    let progress = progress(json, args.set_ups);
+    let figures = measure(args, &progress)?;
+    progress.finish_and_clear();
+    let text = figures.json(args.seed);
+    let file = report.join("bench.json");
+    fs::write(&file, format!("{text:#}\n")).map_err(|e| format!("{}: {e}", file.display()))?;
+    if json {
+        line(text.to_string());
+    } else {
+        figures.print();
+        line(format!("\nfigures in {}", file.display()));
+    }
+    Ok(true)
+}
+
+fn progress(json: bool, set_ups: u64) -> ProgressBar {
+    let target = if json || !std::io::stderr().is_terminal() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let style = ProgressStyle::with_template("{bar:30} {percent}% {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    let latencies = ALL.len() * TURNAROUNDS.len();
+    let length = latencies as u64 + RATES.len() as u64 * set_ups + u64::from(TOGETHER as u32);
+    ProgressBar::with_draw_target(Some(length), target).with_style(style)
+}
+
+fn measure(args: &Args, progress: &ProgressBar) -> Result<Figures, Failure> {
+    let mut figures = Figures { latency: Default::default(), rates: Vec::new(), phases: Vec::new(), cycles: 0, digest: 0 };
+    for (turnaround, rows) in TURNAROUNDS.into_iter().zip(&mut figures.latency) {
+        let mut pair = Pair::new(args.seed, turnaround, true)?;
+        for (name, measure) in ALL {
+            progress.set_message(name);
+            rows.push(measure(&mut pair, name).map_err(|e| format!("{name}: {e}"))?);
+            progress.inc(1);
+        }
+        figures.cycles += lock(&pair.world).cycle();
+        figures.digest = figures.digest.rotate_left(1) ^ pair.end()?;
+    }
+    let mut pair = Pair::new(args.seed, 0, false)?;
+    for (in_flight, latency) in RATES {
+        let name = format!("set-ups, {in_flight} in flight, DMA latency {latency}");
+        progress.set_message(name.clone());
+        figures.rates.push(rate::sustained(&mut pair, in_flight, args.set_ups, latency).map_err(|e| format!("{name}: {e}"))?);
+        progress.inc(args.set_ups);
+    }
+    progress.set_message("parts of the way");
+    figures.phases = rate::phases(&mut pair, TOGETHER)?;
+    progress.inc(TOGETHER as u64);
+    figures.cycles += lock(&pair.world).cycle();
+    figures.digest = figures.digest.rotate_left(1) ^ pair.end()?;
+    Ok(figures)
+}
+
+impl Figures {
+    fn json(&self, seed: u32) -> serde_json::Value {
+        let [quick, slow] = &self.latency;
+        let latency: Vec<_> = quick
+            .iter()
+            .zip(slow)
+            .map(|(quick, slow)| json!({ "name": quick.name, "budget": quick.budget, "turnaround_0": quick, "turnaround_1000": slow }))
+            .collect();
+        json!({
+            "wire": "no length, a beat a cycle",
+            "dma_latency_cycles": 0,
+            "latency": latency,
+            "set_ups": {
+                "budget_per_second_at_156_25_mhz": { "first": RATE_BUDGET.0, "goal": RATE_BUDGET.1 },
+                "sustained": self.rates,
+                "parts": self.phases,
+            },
+            "model": { "cycles": self.cycles, "seed": seed, "digest": format!("{:016x}", self.digest) },
+        })
+    }
+    fn print(&self) {
+        line("Cycles from doorbell to event; the host's own are not counted. Wire and DMA reads are parts of the sum.\n");
+        let [quick, slow] = &self.latency;
+        for (row, slow) in quick.iter().zip(slow) {
+            let budget = row.budget.map(|b| format!(", budget {}, goal {}", b.first, b.goal)).unwrap_or_default();
+            line(format!("{}: {} cycles{budget}", row.name, row.hardware_cycles));
+            for stage in &row.stages {
+                line(format!("  {:>6}  {:<5} {}", stage.cycles, format!("{:?}", stage.of), stage.name));
+            }
+            for (name, cycles) in &row.aside {
+                line(format!("  {cycles:>6}  beside: {name}"));
+            }
+            line(format!(
+                "          wire {}, DMA reads {}; with turnaround 1000: hardware {}, hosts {}\n",
+                row.wire_cycles, row.dma_read_cycles, slow.hardware_cycles, slow.host_cycles
+            ));
+        }
+        line(format!("Set-ups, each aborted when connected; budget {} a second at 156.25 MHz, goal {}\n", RATE_BUDGET.0, RATE_BUDGET.1));
+        line("  in flight  DMA latency  cycles each  a second at 62.5 MHz  at 156.25 MHz");
+        for rate in &self.rates {
+            line(format!(
+                "  {:>9}  {:>11}  {:>11.1}  {:>20}  {:>13}",
+                rate.in_flight, rate.dma_latency, rate.cycles_per_set_up, rate.per_second_at_62_5_mhz, rate.per_second_at_156_25_mhz
+            ));
+        }
+        line("\n  passed for each set-up: in flight, adapter, MMIO writes, commands, events, frames out, beats out and their part of the line");
+        for rate in self.rates.iter().filter(|r| r.dma_latency == 0) {
+            for (of, passed) in [("A", &rate.a), ("B", &rate.b)] {
+                let Passed { mmio_writes, commands, events, frames_out, wire_beats_out, .. } = passed;
+                let line_part = 100.0 * wire_beats_out / rate.cycles_per_set_up;
+                let counts = format!("{mmio_writes:>5.1} {commands:>5.1} {events:>5.1} {frames_out:>5.1} {wire_beats_out:>6.1}");
+                line(format!("  {:>9}  {of} {counts} {line_part:>4.0} %", rate.in_flight));
+            }
+        }
+        line(format!("\nOne part of the way for {TOGETHER} connections at once: cycles for each\n"));
+        for phase in &self.phases {
+            line(format!("  {}  {:>6.1}  {}", phase.of, phase.cycles_each, phase.name));
+        }
+        line(format!("\n{} model cycles, digest {:016x}", self.cycles, self.digest));
+    }
+}
