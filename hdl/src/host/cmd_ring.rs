@@ -5,6 +5,8 @@
 //! `tail` with `tail_value` the strobe of CMD_TAIL. `req`, `beat` is a client of the DMA read arbiter. `command` offers one command after
 //! the other; when the engine takes one, `head` (register CMD_HEAD) grows by 1. Indices are free-running modulo 2^16.
 //!
+//! A handle with other bits than index, kind and generation is none that was ever given out: its kind is 0.
+//!
 //! A doorbell must lie between the last one and head + entries of the ring, else it is ignored and `cnt_doorbell_errors` pulses: an index
 //! further than the ring is long, or one that goes back. So nothing outside the ring is ever read. Doorbells count at any time, but
 //! fetching starts when `enabled`.
@@ -63,6 +65,8 @@ pub struct CmdRing<const N: usize, const NP1: usize> {
     slot: Signal<Local, Bits<16>>,
     w0: Signal<Local, Bits<64>>,
     w1: Signal<Local, Bits<64>>,
+    /// Bits of the handle that are 0 in every handle.
+    stray: Signal<Local, Bits<8>>,
     w2: Signal<Local, Bits<64>>,
     w3: Signal<Local, Bits<64>>,
     w4: Signal<Local, Bits<64>>,
@@ -117,6 +121,7 @@ impl<const N: usize, const NP1: usize> Default for CmdRing<N, NP1> {
             slot: Default::default(),
             w0: Default::default(),
             w1: Default::default(),
+            stray: Default::default(),
             w2: Default::default(),
             w3: Default::default(),
             w4: Default::default(),
@@ -216,7 +221,11 @@ impl<const N: usize, const NP1: usize> Logic for CmdRing<N, NP1> {
         self.command.data.next.flags = self.w0.val().get_bits::<8>(8);
         self.command.data.next.context = self.w0.val().get_bits::<32>(32);
         self.command.data.next.index = self.w1.val().get_bits::<16>(0);
-        self.command.data.next.kind = self.w1.val().get_bits::<8>(16);
+        self.stray.next = self.w1.val().get_bits::<8>(24);
+        self.command.data.next.kind = 0.into();
+        if !self.stray.val().any() {
+            self.command.data.next.kind = self.w1.val().get_bits::<8>(16);
+        }
         self.command.data.next.generation = self.w1.val().get_bits::<32>(32);
         self.command.data.next.local_addr = self.w2.val().get_bits::<32>(0);
         self.command.data.next.local_port = self.w2.val().get_bits::<16>(32);
