@@ -173,8 +173,8 @@ impl Pair {
         for direction in 0..2 {
             for _ in 0..16 {
                 let mut rng = StdRng::seed_from_u64(self.rng.next_u64());
-                // from the IPv4 header on
-                let fault = Fault::FlipUnseen(14 * 8 + self.rng.random_range(0..60 * 8));
+                // in the headers of IPv4 and TCP
+                let fault = Fault::FlipUnseen(14 * 8 + self.rng.random_range(0..40 * 8));
                 self.faults.on_every(direction, fault, move |frame| frame.get(12..14) == Some(&[8, 0]) && rng.random_ratio(1, 1600));
             }
         }
@@ -196,15 +196,21 @@ impl Pair {
 
     // ---- what users do
 
-    fn connect(&mut self, from: usize) {
+    /// Own port and the peer's, or any.
+    fn connect(&mut self, from: usize, ports: Option<(u16, u16)>) {
         let enhanced = self.rng.random_bool(0.5);
         let mut private_data = self.data(if enhanced { 508 } else { 512 });
         let number = self.attempts.len();
         if private_data.len() >= NUMBER {
             private_data[..NUMBER].copy_from_slice(&(number as u32).to_be_bytes());
         }
+        // one of many asks a host that is not there
+        let host = if self.rng.random_ratio(1, 40) { 99 } else { 2 - from as u8 };
         let port = PORTS[if self.rng.random_ratio(1, 12) { 4 } else { self.rng.random_range(0..4) }];
-        let mut param = ConnectParam {
+        let own = if self.rng.random_ratio(1, 8) { OWN_PORTS[self.rng.random_range(0..4)] } else { 0 };
+        let (own, port) = ports.unwrap_or((own, port));
+        let param = ConnectParam {
+            local: SocketAddrV4::new(ANY, own),
             private_data: private_data.clone(),
             enhanced,
             retry: enhanced && self.rng.random_ratio(1, 4),
@@ -212,11 +218,8 @@ impl Pair {
             ord: self.rng.random_range(0..20),
             no_crc: self.rng.random(),
             timeout: self.rng.random_ratio(1, 4).then(|| Duration::from_micros(self.rng.random_range(50..3000))),
-            ..ConnectParam::new(SocketAddrV4::new(address(2 - from as u8), port))
+            ..ConnectParam::new(SocketAddrV4::new(address(host), port))
         };
-        if self.rng.random_ratio(1, 8) {
-            param.local.set_port(OWN_PORTS[self.rng.random_range(0..4)]);
-        }
         match self.sides[from].rnic.post_connect(&param) {
             Ok(context) => {
                 self.sides[from].connecting.insert(context.0, number);
@@ -491,7 +494,13 @@ impl Pair {
         while self.attempts.len() < end {
             let from = self.rng.random_range(0..2);
             if self.sides.iter().all(|s| s.ends.len() + s.connecting.len() < at_once) {
-                self.connect(from);
+                if self.rng.random_ratio(1, 30) {
+                    // both at once, to each other (TCP's simultaneous open)
+                    self.connect(0, Some((OWN_PORTS[0], OWN_PORTS[2])));
+                    self.connect(1, Some((OWN_PORTS[2], OWN_PORTS[0])));
+                } else {
+                    self.connect(from, None);
+                }
             }
             if self.rng.random_ratio(1, 40) {
                 let n = self.rng.random_range(0..2);
