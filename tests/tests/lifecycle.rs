@@ -5,11 +5,12 @@
 //!
 //! LIFECYCLES=10000 makes the run long, SEED=n another one.
 use ironwarp_abi::{reg, Counter, Opcode};
-use ironwarp_rnic::{AcceptParam, Backlog, Config, ConnectParam, Connection, Error, Event, Listener, Oddities, Refusal, TcpSettings};
+use ironwarp_rnic::{AcceptParam, Backlog, Config, ConnectParam, Connection, Error, Event, Listener, Oddities, Refusal, Rnic, TcpSettings};
 use ironwarp_sim::{
     bus::lock,
+    monitor::Rule,
     wire::{Fault, FaultHandle, FaultRates},
-    SharedWorld,
+    InProcessBus, SharedWorld,
 };
 use ironwarp_tests::{address, assert_clean, config, counter, counters, faulty_pair, seed, Attached, ANY};
 use rand::{rngs::StdRng, Rng, RngCore, SeedableRng};
@@ -121,7 +122,8 @@ struct Outcomes {
 
 struct Side {
     name: &'static str,
-    rnic: Attached,
+    /// None while it is being reset.
+    attached: Option<Attached>,
     listeners: BTreeMap<u16, Listener>,
     listening: BTreeMap<u32, u16>,
     unlistening: BTreeSet<u32>,
@@ -131,6 +133,12 @@ struct Side {
     /// Every handle that ever was.
     seen: BTreeSet<u64>,
     freed: usize,
+}
+
+impl Side {
+    fn rnic(&mut self) -> &mut Attached {
+        self.attached.as_mut().expect("attached")
+    }
 }
 
 struct Pair {
@@ -151,7 +159,7 @@ impl Pair {
             faulty_pair(seed, FaultRates { hold_bound: BAD.hold_bound, ..FaultRates::default() }, |n| settings(n, seed));
         let side = |name, rnic| Side {
             name,
-            rnic,
+            attached: Some(rnic),
             listeners: BTreeMap::new(),
             listening: BTreeMap::new(),
             unlistening: BTreeSet::new(),
@@ -220,7 +228,7 @@ impl Pair {
             timeout: self.rng.random_ratio(1, 4).then(|| Duration::from_micros(self.rng.random_range(50..3000))),
             ..ConnectParam::new(SocketAddrV4::new(address(host), port))
         };
-        match self.sides[from].rnic.post_connect(&param) {
+        match self.sides[from].rnic().post_connect(&param) {
             Ok(context) => {
                 self.sides[from].connecting.insert(context.0, number);
                 self.attempts.push(Attempt { private_data, retry: param.retry, ..Attempt::default() });
@@ -238,12 +246,12 @@ impl Pair {
             _ => Backlog { half_open: 32, accept: 32 },
         };
         let side = &mut self.sides[n];
-        let posted = match side.listeners.get(&port) {
-            Some(listener) => side.rnic.post_unlisten(listener).map(|context| {
+        let posted = match side.listeners.get(&port).copied() {
+            Some(listener) => side.rnic().post_unlisten(&listener).map(|context| {
                 side.unlistening.insert(context.0);
             }),
             None if side.listening.values().any(|p| *p == port) => return,
-            None => side.rnic.post_listen_with(ANY, port, backlog).map(|context| {
+            None => side.rnic().post_listen_with(ANY, port, backlog).map(|context| {
                 side.listening.insert(context.0, port);
             }),
         };
@@ -262,12 +270,12 @@ impl Pair {
         let param = AcceptParam { private_data: data.clone(), ird: 20, ord: self.rng.random_range(0..20), ..AcceptParam::default() };
         let side = &mut self.sides[n];
         let posted = match act {
-            Act::Accept => side.rnic.post_accept(&connection, &param).map(|context| {
+            Act::Accept => side.rnic().post_accept(&connection, &param).map(|context| {
                 side.accepting.insert(context.0, handle);
             }),
-            Act::Reject => side.rnic.post_reject(&connection, &data, 0).map(drop),
-            Act::Disconnect => side.rnic.post_disconnect(&connection).map(drop),
-            Act::Abort => side.rnic.post_abort(&connection).map(drop),
+            Act::Reject => side.rnic().post_reject(&connection, &data, 0).map(drop),
+            Act::Disconnect => side.rnic().post_disconnect(&connection).map(drop),
+            Act::Abort => side.rnic().post_abort(&connection).map(drop),
         };
         let now = lock(&self.world).cycle();
         let end = side.ends.get_mut(&handle).expect("found above");
@@ -453,16 +461,16 @@ impl Pair {
 
     fn listen_everywhere(&mut self) {
         for side in &mut self.sides {
-            for port in &PORTS[..4] {
-                let listener = side.rnic.create_listen(ANY, *port, 32).expect("LISTEN_REPLY");
-                side.listeners.insert(*port, listener);
+            for port in PORTS[..4].iter().filter(|port| !side.listeners.contains_key(port)).copied().collect::<Vec<_>>() {
+                let listener = side.rnic().create_listen(ANY, port, 32).expect("LISTEN_REPLY");
+                side.listeners.insert(port, listener);
             }
         }
     }
     /// Hears what has come, does what is due, lets some clocks pass.
     fn step(&mut self, clocks: u64) {
         for n in 0..2 {
-            while let Some(event) = self.sides[n].rnic.poll_event().expect("adapter") {
+            while let Some(event) = self.sides[n].rnic().poll_event().expect("adapter") {
                 self.hear(n, event);
             }
             let now = self.now();
@@ -472,18 +480,36 @@ impl Pair {
                 self.act(n, handle, act);
             }
             let side = &mut self.sides[n];
-            for end in side.ends.values() {
-                let (connection, told) = (end.connection, &end.told);
-                assert!(
-                    end.due.is_none_or(|due| now < due),
-                    "{}: {connection} hangs after {told:?} (accepted: {}): {:?}",
-                    side.name,
-                    end.accepted,
-                    counters(&mut side.rnic)
-                );
+            if let Some(end) = side.ends.values().find(|end| end.due.is_some_and(|due| now >= due)) {
+                let hangs = format!("{}: {} hangs after {:?} (accepted: {})", side.name, end.connection, end.told, end.accepted);
+                panic!("{hangs}: {:?}", counters(side.rnic()));
             }
         }
         lock(&self.world).run(clocks);
+    }
+    /// One adapter is reset under all that lives, and attached anew.
+    fn reset(&mut self, n: usize, seed: u64) {
+        let rnic = self.sides[n].attached.take().expect("attached");
+        // CM-35: everybody who waits is told
+        for event in rnic.detach() {
+            self.hear(n, event);
+        }
+        let side = &mut self.sides[n];
+        assert!(side.ends.is_empty(), "{}: nobody is told what became of {:?}", side.name, side.ends.keys());
+        side.listeners.clear();
+        side.listening.clear();
+        side.unlistening.clear();
+        side.connecting.clear();
+        side.accepting.clear();
+        let number = n as u8 + 1;
+        let mut rnic = Rnic::attach(InProcessBus::new(&self.world, n), settings(number, seed)).expect("attach");
+        rnic.address_add(address(number), 24, None).expect("a fresh adapter takes its address");
+        side.attached = Some(rnic);
+        // a reset by CONTROL cuts the frame that is being sent, and nothing else
+        let cut = lock(&self.world).adapter_mut(n).monitor_mut().take();
+        assert!(cut.len() <= 1 && cut.iter().all(|v| v.rule == Rule::TxGap), "{}: {cut:?}", self.sides[n].name);
+        // what comes after it has no memory to go to
+        assert_clean(&self.world);
     }
     fn live(&self) -> usize {
         self.sides.iter().map(|s| s.ends.len() + s.connecting.len()).sum()
@@ -527,13 +553,13 @@ impl Pair {
         }
         for side in &mut self.sides {
             for listener in std::mem::take(&mut side.listeners).into_values() {
-                side.rnic.destroy_listen(listener).expect("FREED");
+                side.rnic().destroy_listen(listener).expect("FREED");
             }
         }
         // TIME-WAIT may begin anew with a FIN that comes again
         lock(&self.world).run(2 * u64::from(TWO_MSL_US) * CLOCKS);
         for side in &mut self.sides {
-            let (name, rnic) = (side.name, &mut side.rnic);
+            let (name, rnic) = (side.name, side.attached.as_mut().expect("attached"));
             assert_eq!(rnic.poll_event().expect("adapter"), None, "{name}");
             assert_eq!(rnic.oddities(), Oddities::default(), "{name}");
             assert_eq!((rnic.connections(), rnic.listeners(), rnic.outstanding()), (0, 0, 0), "{name}");
@@ -551,19 +577,19 @@ impl Pair {
     }
 }
 
-/// LIFECYCLES of the environment, or `default`.
-fn lifecycles(default: usize) -> usize {
-    std::env::var("LIFECYCLES").ok().and_then(|s| s.parse().ok()).unwrap_or(default)
+/// A number of the environment, or `default`.
+fn count(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(default)
 }
 
 /// Covers: CM-3, CM-4, CM-5, CM-8, CM-12, CM-13, CM-22, CM-43, TCP-6, TCP-9
 #[test]
 fn random_lives_of_many_connections_leave_nothing() {
     let seed = seed("--test lifecycle random_lives", 1);
-    let count = lifecycles(100);
+    let count = count("LIFECYCLES", 100);
     let started = std::time::Instant::now();
     let mut pair = Pair::new(seed);
-    let free: Vec<_> = pair.sides.iter().map(|s| s.rnic.private_data_buffers_free()).collect();
+    let free: Vec<_> = pair.sides.iter_mut().map(|s| s.rnic().private_data_buffers_free()).collect();
     pair.listen_everywhere();
     // both learn the other's MAC address
     pair.lives(4, 2);
@@ -574,8 +600,9 @@ fn random_lives_of_many_connections_leave_nothing() {
     }
     pair.finish();
     for (side, free) in pair.sides.iter_mut().zip(free) {
-        assert_eq!(side.rnic.private_data_buffers_free(), free, "{}", side.name);
-        println!("{}: {:?}", side.name, counters(&mut side.rnic));
+        let name = side.name;
+        assert_eq!(side.rnic().private_data_buffers_free(), free, "{name}");
+        println!("{}: {:?}", name, counters(side.rnic()));
     }
     let (cycles, seconds) = (pair.now(), started.elapsed().as_secs_f64());
     println!(
@@ -590,4 +617,30 @@ fn random_lives_of_many_connections_leave_nothing() {
     let outcomes = &pair.outcomes;
     assert!(outcomes.connected as usize * 4 > count && outcomes.accepted > 0 && outcomes.never_accepted > 0, "{outcomes:?}");
     assert!(outcomes.failed.contains_key("Refused") && outcomes.failed.contains_key("Reset"), "{outcomes:?}");
+}
+
+/// Either adapter is reset again and again while everything lives: its own users are told the end at once, the other's by resets and
+/// time-outs, no DMA comes after the reset, no handle is given again, and both work on.
+///
+/// Covers: CM-4, CM-32, CM-35, CM-43
+#[test]
+fn resets_under_everything_leave_nothing() {
+    let seed = seed("--test lifecycle resets", 2);
+    let mut pair = Pair::new(seed);
+    for _ in 0..count("RESETS", 8) {
+        pair.listen_everywhere();
+        pair.lives(8, SLOTS);
+        for _ in 0..pair.rng.random_range(0..100) {
+            let clocks = pair.rng.random_range(1..200);
+            pair.step(clocks);
+        }
+        let n = pair.rng.random_range(0..2);
+        pair.reset(n, seed);
+    }
+    let connected = pair.outcomes.connected;
+    pair.listen_everywhere();
+    pair.lives(8, 4);
+    pair.finish();
+    println!("{:?}", pair.outcomes);
+    assert!(pair.outcomes.connected > connected, "{:?}", pair.outcomes);
 }
