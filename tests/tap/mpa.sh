@@ -16,6 +16,7 @@
 # Figures: build/report/mpa.json. Last line `mpa: PASS`, FAIL or NOT RUN.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
+. tests/tap/processes.sh
 lives=${LIVES:-100}
 faults=${FAULTS:-loss=0.02,reorder=0.02}
 profile=${TAP_PROFILE:-release}
@@ -36,16 +37,6 @@ finish() { # result reason
     exit
 }
 sim='' driver='' server='' directory=''
-end() { # pid: asks, then insists; then reaps, with the exit status of the process
-    [ -n "$1" ] || return 0
-    kill "$1" 2>/dev/null || true
-    for _ in $(seq 200); do
-        kill -0 "$1" 2>/dev/null || break
-        sleep 0.1
-    done
-    kill -KILL "$1" 2>/dev/null || true
-    wait "$1" 2>/dev/null
-}
 cleanup() {
     end "$server" || true
     end "$driver" || true
@@ -55,14 +46,6 @@ cleanup() {
 }
 trap cleanup EXIT
 trap 'exit 1' INT TERM
-until_true() { # seconds pid command..: until it succeeds, or the process is gone
-    local last=$((SECONDS + $1)) pid=$2
-    shift 2
-    until "$@" >/dev/null 2>&1; do
-        kill -0 "$pid" 2>/dev/null && [ $SECONDS -lt $last ] || return 1
-        sleep 0.1
-    done
-}
 
 for tool in ip tshark python3; do
     command -v $tool >/dev/null || finish 'NOT RUN' "$tool is missing (make setup)"

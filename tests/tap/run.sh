@@ -15,6 +15,7 @@
 # PINGS: length of the row (10000). TAP_PROFILE: dev or release. Figures: build/report/tap.json. Last line `tap: PASS`, FAIL or NOT RUN.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
+. tests/tap/processes.sh
 pings=${PINGS:-10000}
 profile=${TAP_PROFILE:-release} # `make demo` has built it already
 sizes=(0 1 56 1472)
@@ -38,16 +39,6 @@ finish() { # result reason [figures, as JSON members]
     exit
 }
 sim='' l2='' server='' directory=''
-end() { # pid: asks, then insists; then reaps, with the exit status of the process
-    [ -n "$1" ] || return 0
-    kill "$1" 2>/dev/null || true
-    for _ in $(seq 200); do
-        kill -0 "$1" 2>/dev/null || break
-        sleep 0.1
-    done
-    kill -KILL "$1" 2>/dev/null || true
-    wait "$1" 2>/dev/null
-}
 cleanup() {
     end "$server" || true
     end "$l2" || true
@@ -58,14 +49,6 @@ cleanup() {
 }
 trap cleanup EXIT
 trap 'exit 1' INT TERM
-until_true() { # seconds pid command..: until it succeeds, or the process is gone
-    local last=$((SECONDS + $1)) pid=$2
-    shift 2
-    until "$@" >/dev/null 2>&1; do
-        kill -0 "$pid" 2>/dev/null && [ $SECONDS -lt $last ] || return 1
-        sleep 0.1
-    done
-}
 
 for tool in ip ping curl tshark python3; do
     command -v $tool >/dev/null || finish 'NOT RUN' "$tool is missing (make setup)"
