@@ -47,6 +47,8 @@ pub struct DeviceInfo {
     pub cycles: u32,
     /// Listeners not yet freed.
     pub listeners_live: u32,
+    /// Connection slots in use, half-open ones among them.
+    pub connections_live: u32,
 }
 
 /// An adapter whose MAGIC and VERSION are right.
@@ -103,6 +105,7 @@ impl<B: Bus> Device<B> {
             time_us: self.read(reg::TIME_LO)?,
             cycles: self.read(reg::CYCLES_LO)?,
             listeners_live: self.read(reg::LISTENERS_LIVE)?,
+            connections_live: self.read(reg::CONNECTIONS_LIVE)?,
         })
     }
     /// One counter, 48 bits.

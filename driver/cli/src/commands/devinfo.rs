@@ -91,6 +91,7 @@ fn rows(info: &DeviceInfo) -> Vec<(usize, &'static str, Value)> {
         (1, "max_listeners", number(info.max_listeners.into())),
         (1, "listeners_live", number(info.listeners_live)),
         (1, "max_connections", number(info.max_connections.into())),
+        (1, "connections_live", number(info.connections_live)),
         (1, "max_ip_addresses", number(info.max_addresses.into())),
         (1, "max_neighbors", number(info.max_neighbors.into())),
         (1, "port_range", Value::Text(format!("{}-{}", info.port_range.0, info.port_range.1))),

@@ -12,7 +12,13 @@ use crate::{
 };
 use ironwarp_rnic::{AcceptParam, Error, Event};
 use serde_json::json;
-use std::{net::Ipv4Addr, time::Duration};
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
+
+/// Bound of the wait for connections to end after their listener.
+const ENDING: Duration = Duration::from_secs(2);
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -108,6 +114,11 @@ pub fn run(args: &Args, json: bool) -> Outcome {
         } else {
             line(format!("freed {local}:{}", listener.port));
         }
+    }
+    // half-open connections, of which no event tells, end with their listener, but a little later
+    let last = Instant::now() + ENDING;
+    while rnic.devinfo()?.connections_live > 0 && Instant::now() < last {
+        std::thread::sleep(ENDING / 200);
     }
     stats::show_moved(&mut rnic, json)?;
     Ok(true)
