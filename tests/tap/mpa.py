@@ -17,6 +17,7 @@ import time
 REQUEST, REPLY = b"MPA ID Req Frame", b"MPA ID Rep Frame"
 M, C, R, S = 0x80, 0x40, 0x20, 0x10
 BOUND = 30.0
+TCP_REPAIR = 19  # of linux/tcp.h: close() of such a socket sends nothing
 
 
 def frame(key, flags=C, rev=1, data=b"", words=None, length=None):
@@ -171,6 +172,13 @@ def client(address, port, lives):
     end = ended(peer)
     good &= tell("silence", end in ("closed", "reset"), end=end, seconds=round(time.monotonic() - start, 3))
     peer.close()
+    # a peer that goes without a word, as when its RST is lost: the connection lives until the driver ends it
+    peer = connect(address, port)
+    send(peer, [plain])
+    came = receive_frame(peer, REPLY)
+    peer.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
+    peer.close()
+    good &= tell("gone without a word", judge(came, "accept"), came=str(came))
     # lives, one after the other
     failed, start = 0, time.monotonic()
     for n in range(lives):

@@ -115,10 +115,21 @@ pub fn run(args: &Args, json: bool) -> Outcome {
             line(format!("freed {local}:{}", listener.port));
         }
     }
-    // half-open connections, of which no event tells, end with their listener, but a little later
+    // nobody is left to serve what lives on, a peer that went without a word among it: it is reset, as when the process dies (CM-42)
+    for row in rnic.connection_rows() {
+        rnic.abort(&row.connection)?;
+    }
+    // of half-open connections no event tells: they end with their listener, but a little later
     let last = Instant::now() + ENDING;
-    while rnic.devinfo()?.connections_live > 0 && Instant::now() < last {
-        std::thread::sleep(ENDING / 200);
+    while rnic.connections() > 0 || rnic.devinfo()?.connections_live > 0 {
+        if Instant::now() > last {
+            return Err(
+                format!("{} connections are not freed after their end; see `ironwarp stats`", rnic.devinfo()?.connections_live).into()
+            );
+        }
+        if let Some(event) = rnic.wait_event(ENDING / 200)? {
+            line(if json { events::json(&event).to_string() } else { events::text(&event) });
+        }
     }
     stats::show_moved(&mut rnic, json)?;
     Ok(true)
