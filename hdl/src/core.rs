@@ -2,7 +2,8 @@
 //! The adapter core: everything between the MAC's frames and the host's DMA. Wiring only; what the wires mean is in the blocks.
 //!
 //! Flat ports, so that hand-written Verilog, C++ and pin constraints can reach them. The pin `reset` is the power-up and PCI reset; a
-//! reset by CONTROL keeps the DMA port's handshakes whole (`reset_seq`, `dma_read`, `dma_write`) and clears all other blocks by `clear`.
+//! reset by CONTROL keeps the DMA port's handshakes and the frame that is being sent whole (`reset_seq`, `dma_read`, `dma_write`, `tx_mux`) and
+//! clears all other blocks by `clear`.
 //!
 //! DMA read clients: 0 command ring, 1 L2 tx descriptors, 2 L2 tx frames, 3 L2 rx descriptors, 4 private data of connections. DMA write
 //! clients: 0 events, 1 L2 rx, 2 L2 tx, 3 private data. MAC sources: 0 ARP, 1 ICMP, 2 L2 tx, 3 TCP.
@@ -269,6 +270,8 @@ impl Logic for Core {
         self.dma_write.clear.next = self.clear.val();
         self.reset_seq.read_idle.next = self.dma_read.idle.val();
         self.reset_seq.write_idle.next = self.dma_write.idle.val();
+        self.tx_mux.stop.next = self.reset_seq.quiesce.val();
+        self.reset_seq.tx_idle.next = self.tx_mux.idle.val();
         self.reset_seq.dma_read_error.next = self.dma_read.error.val();
         self.reset_seq.dma_write_error.next = self.dma_write.error.val();
         self.reset_seq.cmd_stopped.next = self.cmd_ring.stopped.val();

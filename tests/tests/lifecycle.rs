@@ -8,7 +8,6 @@ use ironwarp_abi::{reg, Counter, Opcode};
 use ironwarp_rnic::{AcceptParam, Backlog, Config, ConnectParam, Connection, Error, Event, Listener, Oddities, Refusal, Rnic, TcpSettings};
 use ironwarp_sim::{
     bus::lock,
-    monitor::Rule,
     wire::{Fault, FaultHandle, FaultRates},
     InProcessBus, SharedWorld,
 };
@@ -505,10 +504,7 @@ impl Pair {
         let mut rnic = Rnic::attach(InProcessBus::new(&self.world, n), settings(number, seed)).expect("attach");
         rnic.address_add(address(number), 24, None).expect("a fresh adapter takes its address");
         side.attached = Some(rnic);
-        // a reset by CONTROL cuts the frame that is being sent, and nothing else
-        let cut = lock(&self.world).adapter_mut(n).monitor_mut().take();
-        assert!(cut.len() <= 1 && cut.iter().all(|v| v.rule == Rule::TxGap), "{}: {cut:?}", self.sides[n].name);
-        // what comes after it has no memory to go to
+        // the frame that was being sent is whole, and what comes after has no memory to go to
         assert_clean(&self.world);
     }
     fn live(&self) -> usize {

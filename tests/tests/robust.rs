@@ -196,4 +196,6 @@ fn reset_in_the_middle_of_everything() {
         while b.recv(&mut frame).expect("b lives").is_some() {}
     }
     b.nop().expect("b was never disturbed");
+    // also: no frame was cut on the wire
+    ironwarp_tests::assert_clean(&world);
 }

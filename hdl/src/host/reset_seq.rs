@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The two-phase reset, ENABLE, and register STATUS.
 //!
-//! Interface: `reset` is the pin, `control` with `control_value` the strobe of CONTROL. `quiesce` goes to the DMA arbiters, `clear` is the
+//! Interface: `reset` is the pin, `control` with `control_value` the strobe of CONTROL. `quiesce` goes to the DMA arbiters and the transmit multiplexer, `clear` is the
 //! synchronous reset of every other block (registers, rings, engines, counters), `blocks_ready` the AND of their `ready` outputs. `status`
 //! is register STATUS, put together here. `finished` pulses when a reset is done (cause ERROR).
 //!
 //! States: quiesce -> clear -> ready.
-//! * *Quiesce*: no DMA request is taken any more; wait until nothing is outstanding, for at most 2^16 clocks or 2^16 microseconds of adapter
+//! * *Quiesce*: no DMA request is taken and no frame begun any more; wait until nothing is outstanding and the frame on the wire is whole, for at most 2^16 clocks or 2^16 microseconds of adapter
 //!   time, whichever is first. If the bound is hit, go on: the arbiters throw late answers away (`cnt_reset_timeouts` pulses once the
 //!   counters count again).
 //! * *Clear*: `clear` is high for 16 clocks; then wait until `blocks_ready`, because a block clears its memories once its reset has ended,
@@ -47,6 +47,7 @@ pub struct ResetSeq {
     pub tick_us: Signal<In, Bits<10>>,
     pub read_idle: Signal<In, Bit>,
     pub write_idle: Signal<In, Bit>,
+    pub tx_idle: Signal<In, Bit>,
     pub blocks_ready: Signal<In, Bit>,
     pub dma_read_error: Signal<In, Bit>,
     pub dma_write_error: Signal<In, Bit>,
@@ -79,7 +80,7 @@ impl Logic for ResetSeq {
             ResetState::Quiesce => {
                 self.run.d.next = false;
                 // what was granted in the clock before quiesce shows in `idle` one clock later
-                if (self.clocks.q.val() > 3) & self.read_idle.val() & self.write_idle.val() {
+                if (self.clocks.q.val() > 3) & self.read_idle.val() & self.write_idle.val() & self.tx_idle.val() {
                     self.state.d.next = ResetState::Clear;
                     self.clocks.d.next = 0.into();
                 } else if self.clocks.q.val().get_bit(16) | self.microseconds.q.val().get_bit(16) {

@@ -90,6 +90,7 @@ impl Logic for RxChain {
         self.router.reset.next = self.reset.val();
         self.echo.reset.next = self.reset.val();
         self.mux.reset.next = self.reset.val();
+        self.mux.stop.next = false;
         self.parser.enable.next = self.enable.val();
         self.parser.mac.next = self.mac.val();
         self.parser.mtu.next = self.mtu.val();

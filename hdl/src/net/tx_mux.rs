@@ -6,7 +6,7 @@
 //! filled up with zero octets to 60 (ETH-2). `cnt_eth_out_frames` pulses when the MAC takes a frame's last beat,
 //! `cnt_eth_out_underrun` when that frame had a gap: the MAC was ready inside it and no beat was there.
 //!
-//! States: `busy` = a source has the turn; `pad` = its frame has ended but has not reached 60 octets. The next source is the first one
+//! States: `busy` = a source has the turn (`idle`, `stop`: so that a reset cuts no frame); `pad` = its frame has ended but has not reached 60 octets. The next source is the first one
 //! with `valid`, counted upwards from the one after the last served.
 //!
 //! Timing: `out` is a register; one beat a clock within a frame, one idle clock between frames (the wire's own gap is 3 beats),
@@ -18,6 +18,10 @@ use rust_hdl::prelude::*;
 pub struct TxMux<const N: usize> {
     pub clock: Signal<In, Clock>,
     pub reset: Signal<In, Bit>,
+    /// No frame begins any more; the one that has begun goes out whole.
+    pub stop: Signal<In, Bit>,
+    /// Nothing of a frame is here: a reset now cuts none.
+    pub idle: Signal<Out, Bit>,
     pub inp: [StreamSink; N],
     pub out: StreamSrc,
     pub cnt_eth_out_frames: Signal<Out, Bit>,
@@ -53,6 +57,8 @@ impl<const N: usize> Default for TxMux<N> {
         Self {
             clock: Default::default(),
             reset: Default::default(),
+            stop: Default::default(),
+            idle: Default::default(),
             inp: std::array::from_fn(|_| Default::default()),
             out: Default::default(),
             cnt_eth_out_frames: Default::default(),
@@ -175,12 +181,13 @@ impl<const N: usize> Logic for TxMux<N> {
         if self.out.ready.val() & !self.full.q.val() & self.busy.q.val() & (self.index.q.val() != 0) {
             self.gap.d.next = true;
         }
-        if !self.busy.q.val() & !self.pad.q.val() & self.offer.val().any() {
+        if !self.busy.q.val() & !self.pad.q.val() & self.offer.val().any() & !self.stop.val() {
             self.turn.d.next = self.choice.val();
             self.busy.d.next = true;
             self.index.d.next = 0.into();
             self.gap.d.next = false;
         }
+        self.idle.next = !self.busy.q.val() & !self.pad.q.val() & !self.full.q.val();
         if self.reset.val() {
             self.busy.d.next = false;
             self.pad.d.next = false;

@@ -23,6 +23,7 @@ impl Bench {
         m.cmd_stopped.set(false);
         m.read_idle.set(true);
         m.write_idle.set(true);
+        m.tx_idle.set(true);
         m.blocks_ready.set(true);
         m.eval();
         Bench { m, finished: 0, timeouts: 0 }
@@ -119,7 +120,7 @@ fn status_shows_the_errors() {
 }
 
 #[test]
-fn clear_waits_for_dma_to_end_and_ready_for_every_block() {
+fn clear_waits_for_dma_and_the_frame_to_end_and_ready_for_every_block() {
     let seed = bench::seed("reset_seq");
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     let mut b = Bench::ready();
@@ -127,18 +128,21 @@ fn clear_waits_for_dma_to_end_and_ready_for_every_block() {
         b.finished = 0;
         b.m.read_idle.set(false);
         b.m.write_idle.set(false);
+        b.m.tx_idle.set(false);
         b.m.blocks_ready.set(false);
         b.clock(Some(control::RESET));
         for _ in 0..rng.random_range(10..500) {
             b.clock(None);
             assert!(b.m.quiesce.get() && !b.m.clear.get());
         }
-        b.m.read_idle.set(round % 2 == 0);
-        b.m.write_idle.set(round % 2 == 1);
+        b.m.read_idle.set(round % 3 != 0);
+        b.m.write_idle.set(round % 3 != 1);
+        b.m.tx_idle.set(round % 3 != 2);
         b.clocks(20);
-        assert!(!b.m.clear.get(), "both must be idle");
+        assert!(!b.m.clear.get(), "all must be idle");
         b.m.read_idle.set(true);
         b.m.write_idle.set(true);
+        b.m.tx_idle.set(true);
         b.clock(None);
         assert!(b.m.clear.get());
         let blocks = rng.random_range(1..500);

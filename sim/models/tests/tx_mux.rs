@@ -141,6 +141,51 @@ fn frames_stay_whole_and_in_order_of_their_source() {
     }
 }
 
+/// As a reset by CONTROL needs it: stop, wait for idle, then nothing is cut.
+#[test]
+fn after_stop_the_frame_that_has_begun_ends_and_none_begins() {
+    let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    println!("replay: SEED={seed} cargo test -p ironwarp-models --test tx_mux stop");
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+    let (mut between, mut inside) = (0, 0);
+    for round in 0..300 {
+        let mut b = Bench::new();
+        for s in &mut b.sources {
+            let len = rng.random_range(1..200);
+            // some rounds run out of frames before the stop
+            let count = rng.random_range(0..3);
+            s.frames.extend((0..count).map(|_| octets(&mut rng, len)));
+        }
+        for _ in 0..rng.random_range(0..60) {
+            b.clock(&mut rng, 1.0, true);
+        }
+        b.m.stop.set(true);
+        b.m.eval();
+        let (sent, idle) = (b.out.len(), b.m.idle.get());
+        let mut clocks = 0;
+        while !b.m.idle.get() {
+            assert!(clocks < 200, "round {round}: never idle");
+            clocks += 1;
+            let ready = rng.random_bool(0.6);
+            b.clock(&mut rng, 1.0, ready);
+            b.m.eval();
+        }
+        assert!(b.frame.is_empty() && b.out.len() <= sent + 1, "round {round}: idle inside a frame, or more than one ended");
+        for _ in 0..50 {
+            b.clock(&mut rng, 1.0, true);
+            b.m.eval();
+            assert!(b.m.idle.get() && !b.m.out_valid.get(), "round {round}: a frame began");
+        }
+        between += u32::from(idle);
+        inside += u32::from(!idle);
+        b.m.stop.set(false);
+        b.clock(&mut rng, 1.0, true);
+        b.m.eval();
+        assert!(!b.m.idle.get() || b.sources.iter().all(|s| s.frames.is_empty()), "round {round}: it goes on");
+    }
+    assert!(between > 10 && inside > 100, "{between} {inside}");
+}
+
 #[test]
 fn the_turn_goes_round_at_full_rate() {
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(4);
