@@ -65,6 +65,7 @@ waves: setup ## FST of one test: make waves BLOCK=chan_fifo
 PINGS ?= 10000
 LIVES ?= 100
 tap: setup ## Linux's ping, ARP, curl and plain TCP sockets against the adapter and the host behind it, over TAPs (root; PINGS=.., LIVES=..)
+	cargo test --quiet -p ironwarp-sim --test tap -p ironwarp-cli --test l2 -- --ignored
 	PINGS=$(PINGS) bash tests/tap/run.sh
 	LIVES=$(LIVES) bash tests/tap/mpa.sh
 

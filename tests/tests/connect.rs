@@ -271,7 +271,7 @@ fn a_syn_that_nobody_answers_times_out_when_the_command_says() {
     pair.assert_over();
 }
 
-/// Covers: CM-33, PDB-1, TCP-49
+/// Covers: CM-33, TCP-49
 #[test]
 fn the_same_four_addresses_are_in_use_until_time_wait_ends() {
     let mut pair = Pair::new(6);
@@ -302,7 +302,7 @@ fn the_same_four_addresses_are_in_use_until_time_wait_ends() {
 
 // ---- end
 
-/// Covers: CM-11, CM-12, CM-13, CM-16, TD-1
+/// Covers: CM-11, CM-12, CM-13, CM-16
 #[test]
 fn either_side_closes_in_order_and_both_hear_of_it_once() {
     let mut pair = Pair::new(7);
@@ -385,7 +385,7 @@ fn abort_resets_in_every_state() {
     pair.assert_over();
 }
 
-/// Covers: CM-19, CM-43, TCP-30
+/// Covers: CM-43
 #[test]
 fn every_slot_is_connected_at_once_and_all_come_back() {
     let mut pair = Pair::new(9);
@@ -444,9 +444,44 @@ fn every_slot_is_connected_at_once_and_all_come_back() {
     pair.assert_over();
 }
 
-/// Over the first limit SYNs are dropped and come again; over the second the adapter rejects by itself.
+/// Over the first limit SYNs are dropped without an answer, and come again.
 ///
-/// Covers: CM-19, TCP-30
+/// Covers: TCP-30
+#[test]
+fn over_the_half_open_limit_a_syn_is_dropped_and_comes_again() {
+    let mut pair = Pair::new(14);
+    let listener = pair.b.create_listen_with(ANY, PORT, Backlog { half_open: 1, accept: 32 }).expect("listener");
+    let opened: Vec<_> = (0..6).map(|_| pair.a.connect(&to_b()).expect("a slot")).collect();
+    let (mut established, mut connected) = (0, 0);
+    while connected < opened.len() || established < opened.len() {
+        match pair.b.poll_event().expect("adapter") {
+            Some(Event::ConnectRequest { connection, .. }) => pair.b.accept(&connection, &AcceptParam::default()).expect("taken"),
+            Some(Event::Established { .. }) => established += 1,
+            Some(other) => panic!("{other:?}"),
+            None => {}
+        }
+        match pair.a.wait_event(BOUND / 400).expect("adapter") {
+            Some(Event::ConnectReply { result: Ok(()), .. }) => connected += 1,
+            Some(other) => panic!("{other:?}"),
+            None => assert!(lock(&pair.world).cycle() < 64 * 1_000_000, "{connected} of {} connected", opened.len()),
+        }
+    }
+    let dropped = counter(&mut pair.b, Counter::TcpSynDropped);
+    assert!(dropped >= 1, "the limit was reached");
+    assert_eq!(counter(&mut pair.b, Counter::TcpPassiveOpens), opened.len() as u64);
+    assert_eq!((counter(&mut pair.b, Counter::TcpOutRsts), counter(&mut pair.b, Counter::MpaNonPeerRejects)), (0, 0), "no answer");
+    pair.b.destroy_listen(listener).expect("freed");
+    for connection in opened {
+        pair.a.abort(&connection).expect("posted");
+    }
+    let_all_end(&mut pair.a);
+    let_all_end(&mut pair.b);
+    pair.assert_over();
+}
+
+/// Over the second limit the adapter rejects by itself.
+///
+/// Covers: CM-19
 #[test]
 fn a_full_backlog_delays_or_rejects_but_never_forgets() {
     let mut pair = Pair::new(10);
@@ -479,8 +514,10 @@ fn a_full_backlog_delays_or_rejects_but_never_forgets() {
     }
     assert_eq!((connected, rejected), (2, 4));
     pair.b.destroy_listen(listener).expect("freed");
+    let states: Vec<_> = pair.b.connection_rows().iter().map(|row| row.state).collect();
+    assert_eq!(states, [ConnectionState::Established; 2], "the children live on");
     for connection in &waiting {
-        pair.b.abort(connection).expect("the children live on");
+        pair.b.abort(connection).expect("posted");
         let _ = expect_end(&mut pair.b, *connection);
     }
     let_all_end(&mut pair.a);
@@ -649,7 +686,7 @@ fn frames(pair: &mut Pair, life: Life) -> [u64; 2] {
 const FAULTS: [Fault; 6] =
     [Fault::Drop, Fault::Duplicate, Fault::HoldPastNext, Fault::Delay(64 * 200), Fault::Flip(8 * 40), Fault::FlipUnseen(8 * 40 + 3)];
 
-/// Covers: CM-3, CM-12, TCP-39
+/// Covers: CM-3, CM-12
 #[test]
 fn every_segment_of_a_life_is_lost_doubled_late_and_damaged() {
     let mut pair = Pair::new(13);

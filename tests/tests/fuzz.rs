@@ -877,7 +877,7 @@ impl Fuzz {
     }
 }
 
-/// Covers: CM-3, CM-12, CM-13, CM-43, TCP-5, TCP-7, TCP-8, TCP-10
+/// Covers: CM-3, CM-12, CM-13, CM-43
 #[test]
 fn frames_that_are_nearly_right_hang_nothing_and_leave_nothing() {
     let seed = seed("--test fuzz frames", 1);

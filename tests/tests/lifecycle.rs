@@ -578,7 +578,7 @@ fn count(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(default)
 }
 
-/// Covers: CM-3, CM-4, CM-5, CM-8, CM-12, CM-13, CM-22, CM-43, TCP-6, TCP-9
+/// Covers: CM-3, CM-4, CM-5, CM-8, CM-12, CM-13, CM-22, CM-43
 #[test]
 fn random_lives_of_many_connections_leave_nothing() {
     let seed = seed("--test lifecycle random_lives", 1);

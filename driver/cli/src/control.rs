@@ -6,12 +6,15 @@ use serde_json::{json, Value};
 use std::{
     fs,
     io::{self, Read, Write},
-    os::unix::net::{UnixListener, UnixStream},
+    os::unix::{
+        fs::FileTypeExt,
+        net::{UnixListener, UnixStream},
+    },
     path::{Path, PathBuf},
     time::Duration,
 };
 
-/// Bound of a message to a client that does not read, and of one from a driver that does not answer.
+/// Bound of the wait for a driver that does not answer.
 const BOUND: Duration = Duration::from_secs(5);
 /// Clients that are answered in one turn.
 const CLIENTS: usize = 8;
@@ -34,9 +37,11 @@ impl ControlArgs {
         if UnixStream::connect(path).is_ok() {
             return Err(format!("{}: another driver answers there; choose another --control", path.display()).into());
         }
-        match fs::remove_file(path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(format!("{}: {e}", path.display()).into()),
-            _ => {}
+        match fs::symlink_metadata(path) {
+            Ok(found) if found.file_type().is_socket() => fs::remove_file(path).map_err(|e| format!("{}: {e}", path.display()))?,
+            Ok(_) => return Err(format!("{}: is there and is no socket; choose another --control", path.display()).into()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(format!("{}: {e}", path.display()).into()),
         }
         let listener = UnixListener::bind(path).map_err(|e| format!("{}: {e}; choose another --control", path.display()))?;
         listener.set_nonblocking(true)?;
@@ -45,14 +50,14 @@ impl ControlArgs {
 }
 
 impl Control {
-    /// Answers those who asked since the last time; never waits for one.
+    /// Answers those who asked since the last time; a client that does not read what fits no socket buffer is left.
     pub fn answer<B: Bus>(&self, rnic: &Rnic<B>) {
         let Some((listener, _)) = &self.0 else { return };
         for _ in 0..CLIENTS {
             let Ok((mut client, _)) = listener.accept() else { return };
             let text = tables(rnic).to_string();
             // a client that goes away before it is told is its own affair
-            let told = client.set_write_timeout(Some(BOUND)).and_then(|()| client.write_all(text.as_bytes()));
+            let told = client.set_nonblocking(true).and_then(|()| client.write_all(text.as_bytes()));
             if let Err(e) = told {
                 tracing::debug!("show: {e}");
             }

@@ -47,12 +47,22 @@ pub struct DeviceArgs {
     pub timeout: f64,
 }
 
-fn seconds(s: &str) -> Result<f64, String> {
+/// A bound.
+pub fn seconds(s: &str) -> Result<f64, String> {
     let value: f64 = s.parse().map_err(|_| "not a number".to_owned())?;
     if (0.001..=86400.0).contains(&value) {
         Ok(value)
     } else {
         Err("0.001 to 86400 seconds".into())
+    }
+}
+
+/// A pause: as [`seconds`], or none.
+pub fn pause(s: &str) -> Result<f64, String> {
+    if s.parse() == Ok(0.0) {
+        Ok(0.0)
+    } else {
+        seconds(s)
     }
 }
 

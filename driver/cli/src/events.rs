@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events for people and for programs.
+use crate::output::line;
 use ironwarp_rnic::{Connection, Event, Refusal, StartUp};
 use serde_json::{json, Value};
 
@@ -58,6 +59,11 @@ pub fn json(event: &Event) -> Value {
         });
     }
     value
+}
+
+/// Prints an event, as JSON or as text.
+pub fn tell(event: &Event, as_json: bool) {
+    line(if as_json { json(event).to_string() } else { text(event) });
 }
 
 /// One line.

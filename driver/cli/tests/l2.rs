@@ -6,7 +6,6 @@ use std::{
     fs::File,
     io::{ErrorKind, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -69,14 +68,6 @@ fn wait(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-fn possible() -> bool {
-    let possible = rustix::process::geteuid().is_root() && Path::new("/dev/net/tun").exists();
-    if !possible {
-        eprintln!("skipped: needs root and /dev/net/tun");
-    }
-    possible
-}
-
 fn serve_one(listener: &TcpListener, text: &str) {
     let (mut stream, _) = listener.accept().expect("a client");
     stream.set_read_timeout(Some(BOUND)).expect("socket");
@@ -97,10 +88,8 @@ fn get(address: Ipv4Addr, port: u16) -> String {
 
 /// Covers: ETH-4, ARP-2, ARP-3, ARP-6, ICMP-1, PDB-4
 #[test]
+#[ignore = "needs root and /dev/net/tun: `make tap` runs it"]
 fn linux_pings_the_hardware_and_reaches_the_host_behind_it() {
-    if !possible() {
-        return;
-    }
     let directory = tempfile::tempdir().expect("temporary directory");
     let socket = directory.path().join("a.sock");
     let path = socket.to_str().expect("UTF-8");

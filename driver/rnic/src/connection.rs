@@ -240,7 +240,9 @@ pub enum ConnectionState {
     Established,
     /// As before; the peer has sent FIN, or the driver asked for the end.
     Closing,
-    /// Only FREED is owed.
+    /// Rejected, by either side: the adapter closes it in order, which takes up to CLOSE_TIMEOUT unless it is aborted. Only FREED is owed.
+    Leaving,
+    /// Only FREED is owed, and nothing is waited for.
     Ending,
 }
 
@@ -253,6 +255,7 @@ impl ConnectionState {
             ConnectionState::Accepting => "ACCEPTING",
             ConnectionState::Established => "ESTABLISHED",
             ConnectionState::Closing => "CLOSING",
+            ConnectionState::Leaving => "LEAVING",
             ConnectionState::Ending => "ENDING",
         }
     }

@@ -62,7 +62,7 @@ impl Live {
             }
             ConnectionState::Accepting if self.accepted => vec![Event::Established { connection, start: StartUp::default() }, close()],
             ConnectionState::Established | ConnectionState::Closing => vec![close()],
-            ConnectionState::Accepting | ConnectionState::Requested | ConnectionState::Ending => vec![],
+            ConnectionState::Accepting | ConnectionState::Requested | ConnectionState::Leaving | ConnectionState::Ending => vec![],
         }
     }
 }
@@ -231,7 +231,12 @@ impl Connections {
         let established = matches!(live.state, ConnectionState::Established | ConnectionState::Closing);
         let (state, event) = match kind {
             EventKind::ConnectReply if live.state == ConnectionState::Connecting => {
-                let state = if result.is_ok() { ConnectionState::Established } else { ConnectionState::Ending };
+                let state = match result {
+                    Ok(()) => ConnectionState::Established,
+                    // by an MPA Reply, or by an RST: then there is nothing to close any more
+                    Err(Refusal::Refused) => ConnectionState::Leaving,
+                    Err(_) => ConnectionState::Ending,
+                };
                 (state, Event::ConnectReply { connection, result, start: self.start_up(raw)? })
             }
             EventKind::Established if live.state == ConnectionState::Accepting => {

@@ -478,7 +478,8 @@ impl Tracker {
         if !self.connections.lives(handle) {
             return;
         }
-        self.connections.set_state(handle, ConnectionState::Ending);
+        let rejected = refusal == Refusal::NoMemory;
+        self.connections.set_state(handle, if rejected { ConnectionState::Leaving } else { ConnectionState::Ending });
         // FREED comes by itself if the peer has gone (CM-27), or if the adapter has rejected because of IRD or ORD (CM-28): that Reply must arrive
         if !matches!(refusal, Refusal::Reset | Refusal::NoMemory) {
             self.orphans.push(handle);

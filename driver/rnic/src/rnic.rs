@@ -363,12 +363,12 @@ impl<B: Bus> Rnic<B> {
         let enhanced = self.requested(connection, "rejected")?;
         check_private_data(private_data, enhanced)?;
         let command = Command { handle: connection.handle, tos: check_tos(tos)?, ..command(Opcode::Reject) };
-        self.post_answer(command, private_data, ConnectionState::Ending)
+        self.post_answer(command, private_data, ConnectionState::Leaving)
     }
     /// Posts DISCONNECT; none if the connection is already gone or going (CM-16).
     pub fn post_disconnect(&mut self, connection: &Connection) -> Result<Option<Context>, Error> {
         match self.state(connection) {
-            Err(_) | Ok((ConnectionState::Ending, _)) => Ok(None),
+            Err(_) | Ok((ConnectionState::Leaving | ConnectionState::Ending, _)) => Ok(None),
             Ok((state @ (ConnectionState::Connecting | ConnectionState::Requested), _)) => {
                 Err(Error::WrongState { what: "closed in order; abort it", state })
             }
@@ -386,8 +386,8 @@ impl<B: Bus> Rnic<B> {
         let context = self.post_raw(Command { handle: connection.handle, ..command(opcode) })?;
         let next = match self.state(connection)?.0 {
             ConnectionState::Established => ConnectionState::Closing,
-            // nothing but FREED is owed to what nobody accepted
-            ConnectionState::Requested => ConnectionState::Ending,
+            // nothing but FREED is owed to what nobody accepted, or what is rejected
+            ConnectionState::Requested | ConnectionState::Leaving => ConnectionState::Ending,
             state => state,
         };
         self.tracker.connections.set_state(connection.handle, next);

@@ -936,7 +936,7 @@ fn connect_in_revision_1() {
 
 /// One row of table 7.1 each: what the peer, TCP, or a timer does, and the one CONNECT_REPLY.
 ///
-/// Covers: CM-3, CM-15, CM-43, MPA-5, MPA-8, ENH-13, ENH-19
+/// Covers: CM-3, CM-15, CM-43, MPA-5, MPA-8, ENH-19
 #[test]
 fn each_status_of_connect_reply() {
     type Act = fn(&mut World, u16);
@@ -1220,7 +1220,7 @@ fn the_end_of_a_retry_is_not_lost() {
 
 /// A passive connection: announced with what the peer said, accepted, established at once, closed by the host, TIME-WAIT.
 ///
-/// Covers: CM-5, CM-8, CM-10, CM-12, CM-16, ENH-1, MPA-2, MPA-17
+/// Covers: CM-5, CM-8, CM-12, CM-16, ENH-1, MPA-2, MPA-17
 #[test]
 fn accept_and_close_in_order() {
     let mut w = World::new(7);
@@ -2122,8 +2122,6 @@ fn messages_keep_the_order_in_which_they_came() {
 }
 
 /// Clocks of each step with neighbours that answer at once: the module's text and the budget of connection set-up rely on them.
-///
-/// Covers: CM-37
 #[test]
 fn timing_is_as_documented() {
     fn until(w: &mut World, done: impl Fn(&World) -> bool) -> u32 {

@@ -39,7 +39,7 @@ const VALUES: [u16; 9] = [0, 1, 2, D - 1, D, D + 1, 0x3ffe, OPEN, 0x100];
 
 /// After a start-up that succeeds, neither side's ORD is above the other's IRD; what cannot be is said; 0x3FFF is no number.
 ///
-/// Covers: ENH-3, ENH-4, ENH-7, ENH-8, ENH-10, ENH-13, ENH-14, ENH-15, ENH-23, CM-28
+/// Covers: ENH-3, ENH-4, ENH-7, ENH-8, ENH-10, ENH-14, ENH-15, ENH-23, CM-28
 #[test]
 fn answer_and_judge_follow_the_rules() {
     let mut b = Bench(Model::new(1));

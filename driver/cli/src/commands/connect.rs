@@ -3,9 +3,8 @@
 use super::stats;
 use crate::{
     control::ControlArgs,
-    device::{AttachArgs, Network},
+    device::{pause, seconds, AttachArgs, Network},
     events,
-    output::line,
     stop::Stop,
     Outcome,
 };
@@ -48,10 +47,10 @@ pub struct Args {
     #[arg(long)]
     no_crc: bool,
     /// Bound of the set-up in seconds; without it the adapter's own.
-    #[arg(long)]
+    #[arg(long, value_parser = seconds)]
     connect_timeout: Option<f64>,
     /// Seconds that the connection stays open once it is.
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, value_parser = pause)]
     hold: f64,
     /// End it with a reset instead of in order.
     #[arg(long)]
@@ -61,6 +60,8 @@ pub struct Args {
     passive: bool,
 }
 
+/// Bound of the wait for the end after the user's.
+const ENDING: Duration = Duration::from_secs(2);
 /// Longest silence between two looks at the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -69,8 +70,7 @@ pub fn run(args: &Args, json: bool) -> Outcome {
     let control = args.control.open()?;
     let mut rnic = args.attach.attach(args.attach.config())?;
     rnic.address_add(args.address.address, args.address.prefix, args.gateway)?;
-    let seconds = |s: f64| Duration::try_from_secs_f64(s).map_err(|e| format!("{s} seconds: {e}"));
-    let hold = seconds(args.hold)?;
+    let hold = Duration::from_secs_f64(args.hold);
     let param = ConnectParam {
         local: SocketAddrV4::new(args.address.address, args.port),
         private_data: args.private_data.clone().into_bytes(),
@@ -78,17 +78,17 @@ pub fn run(args: &Args, json: bool) -> Outcome {
         ird: args.ird,
         ord: args.ord,
         no_crc: args.no_crc,
-        timeout: args.connect_timeout.map(seconds).transpose()?,
+        timeout: args.connect_timeout.map(Duration::from_secs_f64),
         ..ConnectParam::new(args.remote)
     };
     let connection = rnic.connect(&param)?;
     let mut connected = false;
     let mut close_at: Option<Instant> = None;
-    let mut stopped = false;
+    let mut stopped: Option<Instant> = None;
     loop {
         control.answer(&rnic);
         if let Some(event) = rnic.wait_event(LOOK)? {
-            line(if json { events::json(&event).to_string() } else { events::text(&event) });
+            events::tell(&event, json);
             match event {
                 Event::ConnectReply { result, .. } => {
                     connected = result.is_ok();
@@ -98,9 +98,12 @@ pub fn run(args: &Args, json: bool) -> Outcome {
                 _ => {}
             }
         }
-        if stop.requested() && !stopped {
-            stopped = true;
+        if stop.requested() && stopped.is_none() {
+            stopped = Some(Instant::now());
             rnic.abort(&connection)?;
+        }
+        if stopped.is_some_and(|at| at.elapsed() > ENDING) {
+            return Err("the adapter does not free the connection after ABORT; see `ironwarp stats`".into());
         }
         if close_at.is_some_and(|at| Instant::now() >= at) {
             close_at = None;

@@ -85,7 +85,7 @@ pub fn run(args: &Args, json: bool) -> Outcome {
     while !args.once && !stop.requested() {
         control.answer(&rnic);
         let Some(event) = rnic.wait_event(LOOK)? else { continue };
-        line(if json { events::json(&event).to_string() } else { events::text(&event) });
+        events::tell(&event, json);
         let outcome = match event {
             Event::ConnectRequest { connection, start, .. } => {
                 let unwanted = args.reject_prefix.as_ref().is_some_and(|p| start.private_data.starts_with(p.as_bytes()));
@@ -128,8 +128,11 @@ pub fn run(args: &Args, json: bool) -> Outcome {
             );
         }
         if let Some(event) = rnic.wait_event(ENDING / 200)? {
-            line(if json { events::json(&event).to_string() } else { events::text(&event) });
+            events::tell(&event, json);
         }
+    }
+    while let Some(event) = rnic.poll_event()? {
+        events::tell(&event, json);
     }
     stats::show_moved(&mut rnic, json)?;
     Ok(true)
