@@ -58,7 +58,7 @@ pub static CATALOG: &[Entry] = &[
     both("l2_rx", |n| elaborate(n, Box::<crate::net::l2_rx::L2Rx<10, 11>>::default())),
     both("l2_tx", |n| elaborate(n, Box::<crate::net::l2_tx::L2Tx<8, 11, 4>>::default())),
     both("start_rx", |n| elaborate(n, Box::<crate::mpa::start_rx::StartRx<5, 14>>::default())),
-    both("start_tx", |n| elaborate(n, Box::<crate::mpa::start_tx::StartTx<5>>::default())),
+    both("start_tx", |n| elaborate(n, Box::<crate::mpa::start_tx::StartTx<5, 32>>::default())),
     both("negotiate", |n| elaborate(n, Box::<crate::mpa::negotiate::Negotiate<8>>::default())),
     both("next_hop", |n| elaborate(n, Box::<crate::net::next_hop::NextHop>::default())),
     both("rx_buffer", |n| elaborate(n, Box::<crate::net::rx_buffer::RxBuffer<11, 12, 8, 9>>::default())),

@@ -18,17 +18,17 @@
 //! ```
 //!
 //! **No deadlock.** An engine may wait for room on its way to another one, so nobody may wait in a circle:
-//! * `tx_to_cm`, `faults`: the manager may wait for the port database for thousands of clocks. A connection has at most 4 notes of `tx` and one fault that
-//!   counts until the manager frees it: with 128 and 64 places `tx` and `start_tx` never wait for the manager.
+//! * `tx_to_cm`, `faults`: the manager may wait for the port database for thousands of clocks. A connection has at most 3 notes of `tx` (one that it is given up,
+//!   and `Freed`, for each attempt) and one fault for each of its two start-up frames until the manager frees it: with 128 and 64 places `tx` and `start_tx` never wait for the manager.
 //! * What `rx` and `start_rx` tell the manager stands in one queue, inside `conn`, because its order matters. When it is full they wait, and frames wait in the receive
 //!   buffer behind them. The manager serves that queue before all that makes it tell `rx` something of its own accord, at most two messages a job; each job makes room
 //!   for one message, with which `rx` goes on to its next input, and that is the manager's before any segment. So `cm_to_rx` never holds more than
 //!   2 x 16 messages while `rx` waits: 32 places.
-//! * `rx_to_tx`: `tx` takes it first of all, and waits for nothing that `rx` must do: its own notes to `rx` are at most one for each note of `rx` and
+//! * `rx_to_tx`: `tx` takes it before all but what has waited for 31 of its messages, and waits for nothing that `rx` must do: its own notes to `rx` are at most one for each note of `rx` and
 //!   the one in hand, so the 32 places of `tx_to_rx` behind 16 never fill while `rx` waits.
 //! * `cm_to_tx`: `tx` never waits for the manager.
 //!
-//! **Memory.** `tx_to_cm` (128 x 18 bits) and `faults` (64 x 16) are block RAM, the other queues distributed.
+//! **Memory.** Block RAM: `tx_to_rx` (32 x 50 bits), `tx_to_cm` (128 x 18), `cm_to_rx` (32 x 34), `faults` (64 x 16), one or two each; `rx_to_tx` and `cm_to_tx` are distributed.
 use crate::cm::conn::Conn;
 use crate::cm::messages::*;
 use crate::cm::port_types::{PortReply, PortRequest};
@@ -146,7 +146,7 @@ pub struct Connections {
     tx_deadlines: Deadlines<5>,
     seg_tx: SegTx<8, 9>,
     start_rx: StartRx<5, 14>,
-    start_tx: StartTx<5>,
+    start_tx: StartTx<5, 32>,
     conn: Conn<5, 32, 4, 5, 32, 8>,
     cm_deadlines: Deadlines<5>,
     rx_to_tx: ChanFifo<RxToTx, 4, 5>,
@@ -249,6 +249,7 @@ impl Logic for Connections {
         ChanSrc::<RxToCm>::join(&mut self.rx.to_cm, &mut self.conn.from_rx);
         ChanSrc::<TxToCm>::join(&mut self.tx.to_cm, &mut self.tx_to_cm.inp);
         ChanSrc::<TxToCm>::join(&mut self.tx_to_cm.out, &mut self.conn.from_tx);
+        self.rx.open_tuple.next = self.conn.opens.val();
         ChanSrc::<CmToRx>::join(&mut self.conn.to_rx, &mut self.cm_to_rx.inp);
         ChanSrc::<CmToRx>::join(&mut self.cm_to_rx.out, &mut self.rx.from_cm);
         ChanSrc::<CmToTx>::join(&mut self.conn.to_tx, &mut self.cm_to_tx.inp);

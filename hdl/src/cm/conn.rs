@@ -24,7 +24,8 @@
 //! | Gone, GoneFreed | - | - | - | - | Freeing, Done | ACCEPT: -ECONNRESET, Freeing, Done; REJECT: 0, the same |
 //! | Established | - | - | DISCONNECT, Closing | cl(x) | cl(reset) A | DISCONNECT: Closing |
 //! | Closing | - | - | - | cl(x) | cl(reset) A | Closed: cl(0) F |
-//! | Freeing | - | - | - | - | - | Freed: port use ends; Draining while data is delivered; else FREED, Done |
+//! | Freeing | - | - | - | - | - | Freed: port use ends; Draining while data is delivered; else FREED, Done; before the retry: Reopening |
+//! | Reopening | - | - | - | - | R(reset), ends with the answer | Reopened: SynSent; refused, or ended meanwhile: R(reset), port use ends, FREED, Done; or A |
 //! | Done | - | - | - | - | - | last event raised: Free to `tcp::rx`, Free |
 //!
 //! Closing means that FIN was given to TCP (there are no half-closed streams, CH-20) and CLOSE_TIMEOUT runs. CLOSE is owed only by what was established, FREED only
@@ -34,8 +35,7 @@
 //! - One deadline a connection: CONNECT to CONNECT_REPLY (over a retry as well), SYN to complete Request, start of an orderly close to its end. An expiry that is
 //!   not due, or that nobody waits for, is ignored (MPA-42).
 //! - Retry (ENH-2): FIN or RST on an enhanced Request ends the connection in TCP, then `Reopen` starts it again in the same index, in revision 1, once.
-//!   The news goes by way of `tcp::rx`, so an end that follows at once may find `tcp::tx` without the connection: until a first sign of life,
-//!   Abort is repeated each millisecond until `Freed` (`tcp::tx` ignores what it cannot use).
+//!   An end that comes before `Reopened` waits for it: only then does `tcp::tx` surely know the connection, and nothing of the first attempt follows.
 //! - A Reply must have S as the Request had (ENH-19). IRD, ORD and RTR: `mpa::negotiate`. While there is no data path, what should end in a TERM
 //!   (ENH-4, ENH-13) ends in RST; an agreed RTR is neither sent nor awaited, so ESTABLISHED follows ACCEPT at once, also with A = 1 (later: CM-10).
 //! - Waiting for the host count: from a complete Request to the host's answer (CM-19). TIME-WAIT: the use slot is kept by TIME-WAIT entry until `WaitEnd`.
@@ -85,6 +85,8 @@ pub struct Conn<const C: usize, const CN: usize, const L: usize, const T: usize,
     /// For one clock: the end of a listener is carried out.
     pub listener_done: Signal<Out, Bit>,
     pub to_rx: ChanSrc<CmToRx>,
+    /// What `Open` opens; holds until its answer.
+    pub opens: Signal<Out, Tuple>,
     pub from_rx: ChanSink<RxToCm>,
     pub to_tx: ChanSrc<CmToTx>,
     pub from_tx: ChanSink<TxToCm>,
@@ -162,6 +164,9 @@ pub struct Conn<const C: usize, const CN: usize, const L: usize, const T: usize,
     todo_rx: DFF<Bit>,
     todo_deliver: DFF<Bit>,
     todo_deadline: DFF<Bit>,
+    /// The deadline is `span` from now: the sum is made in the first clock of `Out`.
+    arm: DFF<Bit>,
+    span: DFF<Bits<32>>,
     todo_port: DFF<Bit>,
     port_wait: DFF<Bit>,
     end_soft: DFF<Bit>,
@@ -230,6 +235,7 @@ pub struct Conn<const C: usize, const CN: usize, const L: usize, const T: usize,
     ending: Signal<Local, Bit>,
     to_gone: Signal<Local, Bit>,
     finish: Signal<Local, Bit>,
+    release: Signal<Local, Bit>,
     answered: Signal<Local, Bit>,
     uncount: Signal<Local, Bit>,
     established: Signal<Local, Bit>,
@@ -272,8 +278,6 @@ pub struct Conn<const C: usize, const CN: usize, const L: usize, const T: usize,
     tx_msg: Signal<Local, CmToTx>,
     dl_msg: Signal<Local, DeadlineSet>,
     pr_msg: Signal<Local, PortRequest>,
-    /// Microseconds.
-    end_again: Constant<Bits<32>>,
     open_value: Constant<Bits<16>>,
     bit_a: Constant<Bits<16>>,
     bits_cd: Constant<Bits<16>>,
@@ -328,6 +332,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
             listener: Default::default(),
             listener_done: Default::default(),
             to_rx: Default::default(),
+            opens: Default::default(),
             from_rx: Default::default(),
             to_tx: Default::default(),
             from_tx: Default::default(),
@@ -393,6 +398,8 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
             todo_rx: Default::default(),
             todo_deliver: Default::default(),
             todo_deadline: Default::default(),
+            arm: Default::default(),
+            span: Default::default(),
             todo_port: Default::default(),
             port_wait: Default::default(),
             end_soft: Default::default(),
@@ -457,6 +464,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
             ending: Default::default(),
             to_gone: Default::default(),
             finish: Default::default(),
+            release: Default::default(),
             answered: Default::default(),
             uncount: Default::default(),
             established: Default::default(),
@@ -499,7 +507,6 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
             tx_msg: Default::default(),
             dl_msg: Default::default(),
             pr_msg: Default::default(),
-            end_again: Constant::new(1000_u64.to_bits()),
             open_value: Constant::new(0x3fff_u64.to_bits()),
             bit_a: Constant::new(0x8000_u64.to_bits()),
             bits_cd: Constant::new(0xc000_u64.to_bits()),
@@ -533,7 +540,21 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
         dff_setup!(self, clock, wait_valid, pending, live_count, state, job, idx, cause, scan, e, l, lslot, g, due, handle_ok);
         dff_setup!(self, clock, ported, give_back, pick, rank, near, pick_ip, opening, open_tuple, open_user);
         dff_setup!(self, clock, sweeping, sweep_slot, sweep_generation, done_wait);
-        dff_setup!(self, clock, todo_frame, todo_send, todo_close, todo_end, todo_rx, todo_deliver, todo_deadline, todo_port, port_wait);
+        dff_setup!(
+            self,
+            clock,
+            todo_frame,
+            todo_send,
+            todo_close,
+            todo_end,
+            todo_rx,
+            todo_deliver,
+            todo_deadline,
+            arm,
+            span,
+            todo_port,
+            port_wait
+        );
         dff_setup!(self, clock, end_soft, rx_op, port_op, port_slot, rep, frame_reg, send_len, send_tos, ev, ev_valid, ev_status);
         clock!(self, clock, inbox, deliveries, negotiate);
         self.inbox.reset.next = self.reset.val();
@@ -738,6 +759,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
         self.ending.next = false;
         self.to_gone.next = false;
         self.finish.next = false;
+        self.release.next = false;
         self.answered.next = false;
         self.uncount.next = false;
         self.established.next = false;
@@ -797,13 +819,13 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                 self.todo_end.d.next = false;
             }
         }
+        self.opens.next = self.open_tuple.q.val();
         self.to_rx.valid.next = self.todo_rx.q.val();
         self.rx_msg.next.op = self.rx_op.q.val();
         self.rx_msg.next.index = self.idx16.val();
         if self.rx_op.q.val() == CmRxOp::Limit {
             self.rx_msg.next.index = bit_cast::<16, L>(self.lslot.q.val());
         }
-        self.rx_msg.next.tuple = self.open_tuple.q.val();
         self.rx_msg.next.limit = 0.into();
         if self.upd.val().live {
             self.rx_msg.next.limit = self.half_limit.val();
@@ -818,12 +840,12 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
             self.todo_deliver.d.next = false;
         }
         ChanSrc::<Bits<16>>::link(&mut self.deliver, &mut self.deliveries.out);
-        self.deadline.valid.next = self.todo_deadline.q.val();
+        self.deadline.valid.next = self.todo_deadline.q.val() & !self.arm.q.val();
         self.dl_msg.next.index = self.idx16.val();
         self.dl_msg.next.on = self.ent.val().timer;
         self.dl_msg.next.at = self.ent.val().at;
         self.deadline.data.next = self.dl_msg.val();
-        if self.deadline.ready.val() {
+        if self.deadline.ready.val() & !self.arm.q.val() {
             self.todo_deadline.d.next = false;
         }
         self.port_req.valid.next = self.todo_port.q.val();
@@ -997,6 +1019,9 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                                 self.job.d.next = ConnJob::NotOpened;
                                 self.cause.d.next = ConnStatus::NoMemory;
                             }
+                            RxCmNote::Reopened => {
+                                self.job.d.next = ConnJob::Reopened;
+                            }
                             RxCmNote::Passive => {
                                 self.job.d.next = ConnJob::Passive;
                             }
@@ -1030,15 +1055,11 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                         TxCmNote::Freed => {
                             self.job.d.next = ConnJob::Freed;
                         }
-                        TxCmNote::TimedOut => {
-                            self.cause.d.next = ConnStatus::TimedOut;
-                        }
                         TxCmNote::Unreachable => {
                             self.cause.d.next = ConnStatus::HostUnreachable;
                         }
                         _ => {
-                            // the peer has acknowledged our start-up frame: nothing waits for that
-                            self.state.d.next = ConnState::Idle;
+                            self.cause.d.next = ConnStatus::TimedOut;
                         }
                     }
                 } else if self.expired.valid.val() {
@@ -1171,9 +1192,21 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                         self.peer_left.next = true;
                         self.dead.next = true;
                         self.quietly.next = true;
-                        // after a retry, an RST of the first attempt may still be on its way here
-                        if (self.ph.val() == ConnPhase::SynSent) & self.ent.val().retried & !self.rxm.val().refused {
-                            self.dead.next = false;
+                    }
+                    ConnJob::Reopened => {
+                        if self.ph.val() == ConnPhase::Reopening {
+                            if self.rxm.val().refused {
+                                self.release.next = true;
+                                self.finish.next = true;
+                                if !self.ent.val().dead {
+                                    self.n.next.owe_reply = true;
+                                    self.n.next.status = ConnStatus::Reset;
+                                }
+                            } else if self.ent.val().dead {
+                                self.ending.next = true;
+                            } else {
+                                self.n.next.phase = ConnPhase::SynSent;
+                            }
                         }
                     }
                     ConnJob::GivenUp => {
@@ -1187,13 +1220,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                         self.dead.next = self.ph.val() != ConnPhase::SynSent;
                     }
                     ConnJob::Expired => {
-                        if self.due.q.val() & (self.ph.val() == ConnPhase::Freeing) & !self.ent.val().again {
-                            // tcp::tx did not know it yet (see Rules)
-                            self.todo_end.d.next = true;
-                            self.end_soft.d.next = false;
-                            self.set_timer.next = true;
-                            self.time_out.next = self.end_again.val();
-                        } else if self.due.q.val() {
+                        if self.due.q.val() {
                             self.n.next.timer = false;
                             self.dead.next = true;
                             self.forced.next = true;
@@ -1289,23 +1316,14 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                     }
                     ConnJob::Freed => {
                         if (self.ph.val() == ConnPhase::Freeing) & self.ent.val().again {
-                            self.n.next.phase = ConnPhase::SynSent;
+                            self.n.next.phase = ConnPhase::Reopening;
                             self.n.next.again = false;
                             self.n.next.enhanced = false;
                             self.todo_rx.d.next = true;
                             self.rx_op.d.next = CmRxOp::Reopen;
                             self.cnt_mpa_retries.next = true;
                         } else if (self.ph.val() == ConnPhase::Freeing) | (self.ph.val() == ConnPhase::Gone) {
-                            if self.ent.val().has_user {
-                                self.n.next.has_user = false;
-                                self.todo_port.d.next = true;
-                                self.port_op.d.next = PortOp::Close;
-                                self.port_slot.d.next = self.ent.val().user;
-                            }
-                            if self.ent.val().timer {
-                                self.n.next.timer = false;
-                                self.todo_deadline.d.next = true;
-                            }
+                            self.release.next = true;
                             if self.ph.val() == ConnPhase::Gone {
                                 self.n.next.phase = ConnPhase::GoneFreed;
                             } else if self.ent.val().delivering {
@@ -1473,6 +1491,12 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                         self.n.next.status = self.dead_status.val();
                         self.n.next.timer = false;
                         self.todo_deadline.d.next = self.job.q.val() == ConnJob::Command;
+                    } else if (self.ph.val() == ConnPhase::Reopening) & self.forced.val() & !self.ent.val().dead {
+                        self.n.next.dead = true;
+                        self.n.next.owe_reply = true;
+                        self.n.next.status = self.dead_status.val();
+                        self.n.next.timer = false;
+                        self.todo_deadline.d.next = self.job.q.val() == ConnJob::Command;
                     } else if self.ph.val() == ConnPhase::ReplyData {
                         self.n.next.dead = true;
                         self.n.next.close_status = self.dead_status.val();
@@ -1523,12 +1547,20 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                         self.n.next.owe_close = true;
                         self.n.next.close_status = self.dead_status.val();
                     }
-                    if (self.ph.val() == ConnPhase::SynSent) & self.ent.val().retried {
-                        self.set_timer.next = true;
-                        self.time_out.next = self.end_again.val();
-                    }
                     // the deadline of CONNECT goes on over a retry
                     if self.n.val().timer & !self.n.val().again {
+                        self.n.next.timer = false;
+                        self.todo_deadline.d.next = true;
+                    }
+                }
+                if self.release.val() {
+                    if self.ent.val().has_user {
+                        self.n.next.has_user = false;
+                        self.todo_port.d.next = true;
+                        self.port_op.d.next = PortOp::Close;
+                        self.port_slot.d.next = self.ent.val().user;
+                    }
+                    if self.ent.val().timer {
                         self.n.next.timer = false;
                         self.todo_deadline.d.next = true;
                     }
@@ -1539,7 +1571,8 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                 }
                 if self.set_timer.val() {
                     self.n.next.timer = true;
-                    self.n.next.at = self.time_us.val() + self.time_out.val();
+                    self.span.d.next = self.time_out.val();
+                    self.arm.d.next = true;
                     self.todo_deadline.d.next = true;
                 }
                 if self.uncount.val() & self.ent.val().counted {
@@ -1601,6 +1634,11 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                 }
             }
             ConnState::Out => {
+                if self.arm.q.val() {
+                    self.arm.d.next = false;
+                    self.n.next.at = self.time_us.val() + self.span.q.val();
+                    self.e.d.next = self.n.val();
+                }
                 if self.all_told.val() {
                     self.state.d.next = ConnState::Tail;
                     if !self.ported.q.val()
@@ -1834,6 +1872,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
             self.todo_rx.d.next = false;
             self.todo_deliver.d.next = false;
             self.todo_deadline.d.next = false;
+            self.arm.d.next = false;
             self.todo_port.d.next = false;
             self.port_wait.d.next = false;
             self.ev_valid.d.next = false;

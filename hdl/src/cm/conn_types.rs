@@ -34,6 +34,8 @@ pub enum ConnPhase {
     Closing,
     /// TCP is told to forget it (`Free`, `Abort`); `Freed` is awaited.
     Freeing,
+    /// TCP is told to open it again, in revision 1; `Reopened` is awaited.
+    Reopening,
     /// TCP has forgotten it, but private data is still on its way to the host.
     Draining,
     /// Only owed events are left; after the last one the index is given back.
@@ -184,7 +186,7 @@ pub struct ConnEntry {
     /// Of CLOSE.
     pub close_status: ConnStatus,
     pub context: Bits<32>,
-    /// Which queue pair the host wants it for.
+    /// Which queue pair the host wants it for; the data path's.
     pub qpn: Bits<24>,
     pub tuple: Tuple,
     // port use
@@ -224,7 +226,7 @@ pub struct ConnEntry {
     pub data_in: Bits<16>,
     /// Private data is on its way to the host.
     pub delivering: Bit,
-    // what came while it was
+    // what came while it was, or (`dead`) while it was reopened
     pub fin: Bit,
     pub dead: Bit,
 }
@@ -264,6 +266,8 @@ pub enum ConnJob {
     Fin,
     /// RST.
     Reset,
+    /// `tcp::rx` has opened it again, or could not.
+    Reopened,
     Closed,
     WaitEnd,
     Frame,

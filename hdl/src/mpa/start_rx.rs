@@ -18,9 +18,8 @@
 //! `cnt_mpa_in_requests`, `cnt_mpa_in_replies`: with `Frame`; `cnt_mpa_malformed`: with `Malformed`, `WrongRevision` and `Excess`.
 //!
 //! **What may wait.** The input waits for `consumed` and `result`; never for the host. `deliver` waits for the delivery before, which ends when
-//! the host's write does and `result` has room. An index has at most 2 results that were not taken
-//! (`Frame` and `Excess`, or `Excess` and `Delivered`), so a queue of 2 * 2^C behind `result` never fills, if its reader takes the
-//! results of an index before that index is used again.
+//! the host's write does and `result` has room. An index has at most 2 results that were not taken (`Frame` and `Excess`, or `Excess` and `Delivered`), and they
+//! must be taken before that index is used again. Whoever takes them may make this block wait (`connections` says why that ends).
 //!
 //! **States.** Receiver: `Idle` for a meta, `Load` the connection, `Octets` one by one, `Tell` a result, `Settle` until it was taken, `Answer`.
 //! Deliverer, beside it: `Idle`, `Look` up the length, `Decide`, `Request`, `Gather` eight octets, `Beat`, `Written`, `Tell`.

@@ -9,7 +9,8 @@
 //! **Rules.** A frame is the key (Reply if `reply`, else Request), flags, Rev, PD_Length, the two enhanced words if S is set in revision 2
 //! (they count in PD_Length), and `data_len` octets at `data_addr`, read again for each payload; only the octets needed are read.
 //! Bits without a meaning leave as 0 whatever `flags` says: 0x0F, and in revision 1 S (MPA-16).
-//! If the read fails, the payload has its length all the same and `error` in its last beat, which waits until the index was taken on `fault`.
+//! If the read fails, the payload has its length all the same and `error` in its last beat, which waits until the index was taken on `fault`: once
+//! for each `frame`, however often the payload is asked for again.
 //!
 //! **What may wait.** `payload` waits for the payload before it. `out` may wait for as long as it likes without holding the host's answers
 //! up: there is room for all of them. `fault` wants a queue behind it; until it is taken, the last beat waits, nothing else.
@@ -59,8 +60,9 @@ pub struct StartHeader {
     pub ord_low: Bits<8>,
 }
 
+/// `CN` = 2^C.
 #[derive(LogicBlock)]
-pub struct StartTx<const C: usize> {
+pub struct StartTx<const C: usize, const CN: usize> {
     pub clock: Signal<In, Clock>,
     pub reset: Signal<In, Bit>,
     pub frame: ChanSink<StartTxFrame>,
@@ -92,6 +94,8 @@ pub struct StartTx<const C: usize> {
     word: DFF<Bits<64>>,
     have: DFF<Bits<4>>,
     failed: DFF<Bit>,
+    /// Indices of which `fault` was told.
+    told: DFF<Bits<CN>>,
     /// Beat that is being filled, and its octets modulo 8.
     filling: DFF<Bits<64>>,
     filled: DFF<Bits<3>>,
@@ -113,12 +117,16 @@ pub struct StartTx<const C: usize> {
     octet: Signal<Local, Bits<8>>,
     put: Signal<Local, Bit>,
     done: Signal<Local, Bit>,
+    told_now: Signal<Local, Bits<CN>>,
+    told_index: Signal<Local, Bits<C>>,
+    ask_index: Signal<Local, Bits<16>>,
     reply_key: Constant<Bits<128>>,
     request_key: Constant<Bits<128>>,
 }
 
-impl<const C: usize> Default for StartTx<C> {
+impl<const C: usize, const CN: usize> Default for StartTx<C, CN> {
     fn default() -> Self {
+        assert_eq!(1 << C, CN);
         Self {
             clock: Default::default(),
             reset: Default::default(),
@@ -146,6 +154,7 @@ impl<const C: usize> Default for StartTx<C> {
             word: Default::default(),
             have: Default::default(),
             failed: Default::default(),
+            told: Default::default(),
             filling: Default::default(),
             filled: Default::default(),
             keep: Default::default(),
@@ -166,17 +175,20 @@ impl<const C: usize> Default for StartTx<C> {
             octet: Default::default(),
             put: Default::default(),
             done: Default::default(),
+            told_now: Default::default(),
+            told_index: Default::default(),
+            ask_index: Default::default(),
             reply_key: Constant::new(u128::from_le_bytes(*b"MPA ID Rep Frame").to_bits()),
             request_key: Constant::new(u128::from_le_bytes(*b"MPA ID Req Frame").to_bits()),
         }
     }
 }
 
-impl<const C: usize> Logic for StartTx<C> {
+impl<const C: usize, const CN: usize> Logic for StartTx<C, CN> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, state, ask, kept, header, unskipped, beyond, in_header, skip, send, read, left, addr);
-        dff_setup!(self, clock, word, have, failed, filling, filled, keep);
+        dff_setup!(self, clock, word, have, failed, told, filling, filled, keep);
         clock!(self, clock, beats);
         self.beats.reset.next = self.reset.val();
         self.frames.read_clock.next = self.clock.val();
@@ -189,6 +201,12 @@ impl<const C: usize> Logic for StartTx<C> {
         self.frames.write_data.next.frame = self.arrived.val().frame;
         self.frames.write_data.next.data_addr = self.arrived.val().data_addr;
         self.frames.write_enable.next = self.frame.valid.val();
+        self.ask_index.next = self.ask.q.val().index;
+        self.told_now.next = self.told.q.val();
+        if self.frame.valid.val() {
+            self.told_now.next = self.told_now.val().replace_bit(self.store_at.val().get_bits::<C>(0).index(), false);
+        }
+        self.told_index.next = self.ask_index.val().get_bits::<C>(0);
 
         ChanSink::<DmaBeat>::link(&mut self.rd_beat, &mut self.beats.inp);
         self.beats.out.ready.next = false;
@@ -331,7 +349,7 @@ impl<const C: usize> Logic for StartTx<C> {
                 if self.filled.q.val() != 0 {
                     self.filling.d.next = self.filling.q.val() >> 8;
                     self.filled.d.next = self.filled.q.val() + 1;
-                } else if self.done.val() & self.failed.q.val() {
+                } else if self.done.val() & self.failed.q.val() & !self.told.q.val().get_bit(self.told_index.val().index()) {
                     self.state.d.next = StartTxState::Fault;
                 } else {
                     self.state.d.next = StartTxState::Beat;
@@ -340,6 +358,7 @@ impl<const C: usize> Logic for StartTx<C> {
             StartTxState::Fault => {
                 self.fault.valid.next = true;
                 if self.fault.ready.val() {
+                    self.told_now.next = self.told_now.val().replace_bit(self.told_index.val().index(), true);
                     self.state.d.next = StartTxState::Beat;
                 }
             }
@@ -358,8 +377,10 @@ impl<const C: usize> Logic for StartTx<C> {
             }
         }
 
+        self.told.d.next = self.told_now.val();
         if self.reset.val() {
             self.state.d.next = StartTxState::Idle;
+            self.told.d.next = 0.into();
         }
     }
 }

@@ -21,7 +21,7 @@
 //! - We sent our FIN before theirs was taken: TIME-WAIT, else closed with the ACK of our FIN. The last ACK of a connection that goes to TIME-WAIT is a `Reply`.
 //! - TIME-WAIT: RST is ignored; a repeated FIN restarts it and is acknowledged; SYN without ACK beyond RCV.NXT, for a listener with room, ends it and
 //!   opens a connection; an empty segment in the window is the end of an exchange and is not answered; anything else is, by an ACK.
-//! - An active open never takes over a TIME-WAIT: `Exists`. `Reopen` of an index whose tuple is somebody else's by now is told as `Reset` with `refused`.
+//! - An active open never takes over a TIME-WAIT: `Exists`. `Reopen` of an index whose tuple is somebody else's by now is `Reopened` with `refused`.
 //!   A SYN may take an index while more than `spare_slots` are free.
 //! - A segment for LISTEN with neither RST, ACK nor SYN is dropped; anything for nobody is answered as TCP-28 says.
 //!
@@ -33,9 +33,8 @@
 //! one message to tell, and what `consumed` takes. A connection that goes to TIME-WAIT: 3 clocks for each entry looked at (a rotating pointer meets a free one at once until
 //! the table is nearly full), 3 * 2^T when it overflows. `from_tx`: 6 clocks.
 //!
-//! **Stalls.** `verdict`, `to_tx` and `to_cm` may hold the engine up. `tcp::tx` never waits for this engine. `cm::conn` takes what comes from here before
-//! any other work, and one piece of its work makes at most two messages for here: with 16 places in each queue it cannot wait for room here while this
-//! engine waits for room there. `consumed` comes from a parser that waits for nobody (`mpa::start_rx`).
+//! **Stalls.** `verdict`, `to_tx` and `to_cm` may hold the engine up, and `consumed`, whose parser (`mpa::start_rx`) may wait for the manager's queue. `connections`
+//! says why none of them waits for this engine meanwhile.
 //!
 //! **Memory.** One RAM of 2^A = 2^(C + 1) words of 323 bits, connections below, TIME-WAIT above; a queue of the free indices; limit and count of each listener.
 use super::types::*;
@@ -176,6 +175,8 @@ pub struct TcpRx<const C: usize, const T: usize, const L: usize, const A: usize>
     pub found: ChanSink<LookupReply>,
     pub from_tx: ChanSink<TxToRx>,
     pub from_cm: ChanSink<CmToRx>,
+    /// What `Open` opens.
+    pub open_tuple: Signal<In, Tuple>,
     pub to_tx: ChanSrc<RxToTx>,
     pub to_cm: ChanSrc<RxToCm>,
     pub cnt_tcp_in_errs: Signal<Out, Bit>,
@@ -350,6 +351,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Default for
             found: Default::default(),
             from_tx: Default::default(),
             from_cm: Default::default(),
+            open_tuple: Default::default(),
             to_tx: Default::default(),
             to_cm: Default::default(),
             cnt_tcp_in_errs: Default::default(),
@@ -724,7 +726,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                     self.state.d.next = TcpRxStep::Read;
                 } else if self.from_cm.valid.val() {
                     self.index.d.next = self.cm_index.val();
-                    self.key.d.next = self.from_cm.data.val().tuple;
+                    self.key.d.next = self.open_tuple.val();
                     if self.from_cm.data.val().op == CmRxOp::Open {
                         self.job.d.next = TcpRxJob::Open;
                         self.state.d.next = TcpRxStep::Ask;
@@ -861,9 +863,9 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
             TcpRxStep::Again => {
                 self.from_cm.ready.next = true;
                 self.index.d.next = self.cm_index.val();
+                self.tell_cm.d.next = true;
+                self.cm_note.d.next = RxCmNote::Reopened;
                 if (self.is.val() == RxConnState::Dead) & self.hit.q.val() {
-                    self.tell_cm.d.next = true;
-                    self.cm_note.d.next = RxCmNote::Reset;
                     self.refused.d.next = true;
                     self.state.d.next = TcpRxStep::Tell;
                 } else {

@@ -7,6 +7,8 @@
 //! `to_cm` have room: neither can ever stall the engine. It may stall for `isn`, `answer` and `deadline` (a fixed time each; `deadlines` must take a
 //! `set` while it offers an expiry), for `segment` and `payload` (until the segment before has left), and before `Freed` for the end of
 //! `payload_busy`, which must be high from the clock after a `payload` was taken. An expiry that a later `set` has overtaken is ignored.
+//! `from_rx` goes first, but after each message of it the queue and an expiry have a turn, and after the 31st that `from_cm` had to wait for it has one: more
+//! than the queue on the way here can hold, so all that `rx` said before the manager spoke is known by then.
 //!
 //! **The octets of a connection**: SYN at ISS; a start-up frame of `frame_len` octets (0 until `Send`), given by `mpa::start_tx` as often as it
 //! is asked; FIN. The states `Plan1..Plan6` find the next piece from SND.NXT; nothing else knows what octets there are.
@@ -79,9 +81,6 @@ pub struct TcpTxControl {
     /// RST is owed; with ACK if `reset_ack`.
     pub reset: Bit,
     pub reset_ack: Bit,
-    /// `Acked` was told or is due.
-    pub acked: Bit,
-    pub tell_acked: Bit,
     pub tell_timed_out: Bit,
     pub tell_unreachable: Bit,
     /// Retransmissions since the last progress, or probes.
@@ -224,8 +223,11 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize> {
     line: DFF<Bits<3>>,
     /// The connection is to be queued when it is stored.
     push: DFF<Bit>,
-    /// After a message of `rx` the queue has a turn.
+    /// After a message of `rx` the queue has a turn, and a deadline that has run out has one.
     turn: DFF<Bit>,
+    timer_turn: DFF<Bit>,
+    /// Messages of `rx` that were taken while the manager's waits: it is its turn after the 31st.
+    patience: DFF<Bits<5>>,
     // scan for a notice: a notice was lost, some connection waits
     scanning: DFF<Bit>,
     scan_all: DFF<Bit>,
@@ -259,7 +261,6 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize> {
     left: DFF<Bits<32>>,
     behind: DFF<Bits<32>>,
     untimed: DFF<Bits<32>>,
-    past_frame: DFF<Bits<32>>,
     peer_mss: DFF<Bits<16>>,
     fresh: DFF<Bit>,
     turned: DFF<Bit>,
@@ -334,8 +335,8 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize> {
     send_size: Signal<Local, Bits<16>>,
     challenge_ok: Signal<Local, Bit>,
     all_timed: Signal<Local, Bit>,
-    frame_passed: Signal<Local, Bit>,
     still_out: Signal<Local, Bit>,
+    timer_job: Signal<Local, Bit>,
     more_backoff: Signal<Local, Bits<8>>,
     half: Signal<Local, Bits<32>>,
     twice: Signal<Local, Bits<32>>,
@@ -359,9 +360,9 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize> {
 impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1, CP2> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, step, job, index, line, push, turn, scanning, scan_all, scan_at, lost, some_wait);
+        dff_setup!(self, clock, step, job, index, line, push, turn, timer_turn, patience, scanning, scan_all, scan_at, lost, some_wait);
         dff_setup!(self, clock, ctl, tuple, rcv_nxt, timer_at, iss, una, nxt, max, wnd, max_wnd, cwnd, ssthresh, acc);
-        dff_setup!(self, clock, first_tx, rtt_seq, rtt_start, rto, srtt, rttvar, gained, left, behind, untimed, past_frame);
+        dff_setup!(self, clock, first_tx, rtt_seq, rtt_start, rto, srtt, rttvar, gained, left, behind, untimed);
         dff_setup!(self, clock, peer_mss, fresh, turned, outstanding, grow, slow, over, work, negative, doublings, old);
         dff_setup!(self, clock, flight, limit, offset, in_flight, room, rest, len, beyond, again, more, at_end);
         dff_setup!(self, clock, can_data, can_fin, can_syn, whole, fin_rides, want, seq, after, ahead, flags, skip, takes, octet);
@@ -508,8 +509,6 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
         self.cleared.next.since = false;
         self.cleared.next.reset = false;
         self.cleared.next.reset_ack = false;
-        self.cleared.next.acked = false;
-        self.cleared.next.tell_acked = false;
         self.cleared.next.tell_timed_out = false;
         self.cleared.next.tell_unreachable = false;
         self.cleared.next.backoff = 0.into();
@@ -554,10 +553,6 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
         self.negated.next = bits::<32>(0) - self.work.q.val();
         self.spread.next = self.rttvar.q.val() << 2;
         self.all_timed.next = self.ctl.q.val().timed & !self.untimed.q.val().get_bit(31);
-        self.frame_passed.next = !self.past_frame.q.val().get_bit(31)
-            & (self.past_frame.q.val() != 0)
-            & (self.ctl.q.val().frame_len != 0)
-            & !self.ctl.q.val().acked;
         self.still_out.next = self.una.q.val() != self.max.q.val();
         if self.fresh.q.val() {
             self.still_out.next = self.left.q.val() != 0;
@@ -568,6 +563,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
         self.segment_ok.next = self.segment_done.q.val() | self.segment.ready.val();
         self.payload_ok.next = self.payload_done.q.val() | self.payload.ready.val() | (self.length.val() == 0);
         self.telling.next = false;
+        self.timer_job.next = false;
         self.timer_stop.next = false;
         self.arm.next = false;
         self.probed.next = false;
@@ -617,8 +613,15 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                     self.index.d.next = self.queue.out.data.val();
                     self.job.d.next = TcpTxJob::Send;
                     self.step.d.next = TcpTxStep::Load;
-                } else if self.from_rx.valid.val() {
+                } else if self.timer_turn.q.val() & self.expired.valid.val() {
+                    self.timer_job.next = true;
+                } else if self.from_rx.valid.val() & !(self.from_cm.valid.val() & self.patience.q.val().all()) {
                     self.turn.d.next = true;
+                    self.timer_turn.d.next = true;
+                    self.patience.d.next = self.patience.q.val() + 1;
+                    if !self.from_cm.valid.val() {
+                        self.patience.d.next = 0.into();
+                    }
                     self.index.d.next = self.rx_index.val().get_bits::<C>(0);
                     self.job.d.next = TcpTxJob::Rx;
                     self.step.d.next = TcpTxStep::Load;
@@ -633,18 +636,23 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                         self.step.d.next = TcpTxStep::RouteStart;
                     }
                 } else if self.from_cm.valid.val() {
+                    self.patience.d.next = 0.into();
                     self.index.d.next = self.cm_index.val().get_bits::<C>(0);
                     self.job.d.next = TcpTxJob::Cm;
                     self.step.d.next = TcpTxStep::Load;
                 } else if self.expired.valid.val() {
-                    self.expired.ready.next = true;
-                    self.index.d.next = self.timer_index.val().get_bits::<C>(0);
-                    self.job.d.next = TcpTxJob::Timer;
-                    self.step.d.next = TcpTxStep::Load;
+                    self.timer_job.next = true;
                 } else if self.may_send.val() {
                     self.queue.out.ready.next = true;
                     self.index.d.next = self.queue.out.data.val();
                     self.job.d.next = TcpTxJob::Send;
+                    self.step.d.next = TcpTxStep::Load;
+                }
+                if self.timer_job.val() {
+                    self.timer_turn.d.next = false;
+                    self.expired.ready.next = true;
+                    self.index.d.next = self.timer_index.val().get_bits::<C>(0);
+                    self.job.d.next = TcpTxJob::Timer;
                     self.step.d.next = TcpTxStep::Load;
                 }
             }
@@ -798,7 +806,6 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                 self.left.d.next = self.max.q.val() - self.rx.val().ack;
                 self.behind.d.next = self.nxt.q.val() - self.rx.val().ack;
                 self.untimed.d.next = self.rx.val().ack - self.rtt_seq.q.val();
-                self.past_frame.d.next = self.iss.q.val() + bit_cast::<32, 16>(self.ctl.q.val().frame_len);
                 self.rcv_nxt.d.next = self.rx.val().rcv_nxt;
                 if self.rx.val().note == RxNote::Syn {
                     self.ctl.d.next.emss = self.send_size.val();
@@ -808,7 +815,6 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
             TcpTxStep::Ack2 => {
                 self.fresh.d.next = (self.gained.q.val() != 0) & !self.gained.q.val().get_bit(31) & !self.left.q.val().get_bit(31);
                 self.turned.d.next = (self.wnd.q.val() == 0) != (self.rx.val().window == 0);
-                self.past_frame.d.next = self.rx.val().ack - self.past_frame.q.val();
                 self.wnd.d.next = self.rx.val().window;
                 self.step.d.next = TcpTxStep::Ack3;
             }
@@ -834,10 +840,6 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                     self.una.d.next = self.rx.val().ack;
                     if self.behind.q.val().get_bit(31) {
                         self.nxt.d.next = self.rx.val().ack;
-                    }
-                    if self.frame_passed.val() {
-                        self.ctl.d.next.acked = true;
-                        self.ctl.d.next.tell_acked = true;
                     }
                     if self.all_timed.val() {
                         self.ctl.d.next.timed = false;
@@ -993,7 +995,6 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                             | (self.is_syn.val() & (self.max.q.val() != self.iss.q.val())));
                     self.ctl.d.next.state = TcpTxState::Ending;
                     self.ctl.d.next.waiting = false;
-                    self.ctl.d.next.tell_acked = false;
                     self.ctl.d.next.tell_timed_out = false;
                     self.ctl.d.next.tell_unreachable = false;
                     self.push.d.next = true;
@@ -1073,23 +1074,16 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
 
             // a turn of the queue
             TcpTxStep::SendAct => {
-                self.telling.next = self.ctl.q.val().tell_acked | self.ctl.q.val().tell_timed_out | self.ctl.q.val().tell_unreachable;
+                self.telling.next = self.ctl.q.val().tell_timed_out | self.ctl.q.val().tell_unreachable;
                 self.to_cm.valid.next = self.telling.val();
                 self.to_cm.data.next.note = TxCmNote::Unreachable;
-                if self.ctl.q.val().tell_acked {
-                    self.to_cm.data.next.note = TxCmNote::Acked;
-                } else if self.ctl.q.val().tell_timed_out {
+                if self.ctl.q.val().tell_timed_out {
                     self.to_cm.data.next.note = TxCmNote::TimedOut;
                 }
                 if !self.telling.val() | self.to_cm.ready.val() {
                     self.ctl.d.next.queued = false;
-                    self.ctl.d.next.tell_acked = false;
-                    if self.ctl.q.val().tell_acked {
-                        self.push.d.next = self.ctl.q.val().tell_timed_out | self.ctl.q.val().tell_unreachable;
-                    } else {
-                        self.ctl.d.next.tell_timed_out = false;
-                        self.ctl.d.next.tell_unreachable = false;
-                    }
+                    self.ctl.d.next.tell_timed_out = false;
+                    self.ctl.d.next.tell_unreachable = false;
                     self.step.d.next = TcpTxStep::Store;
                     if self.is_syn.val() | self.is_open.val() {
                         self.step.d.next = TcpTxStep::Plan1;
@@ -1423,6 +1417,8 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
             self.some_wait.d.next = false;
             self.lost.d.next = false;
             self.turn.d.next = false;
+            self.timer_turn.d.next = false;
+            self.patience.d.next = 0.into();
             self.segment_done.d.next = false;
             self.payload_done.d.next = false;
             self.spent.d.next = 0.into();

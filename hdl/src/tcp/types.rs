@@ -7,8 +7,8 @@
 //!
 //! Life of an index: `rx` takes it from its free list, for a command of `cm::conn` ([`CmToRx`] `Open`) or a SYN to a listener; tells `tx`
 //! (`Open`), then `cm::conn`. Whatever ends the connection, `cm::conn` ends the index: first in `tx` (`Free` or `Abort`, answered by `Freed`),
-//! then in `rx` (`Free`). Messages of one sender to one receiver keep their order; every engine takes messages of `tx` and
-//! `rx` before those of `cm::conn`, so that no late message can meet the next user of an index.
+//! then in `rx` (`Free`). Messages of one sender to one receiver keep their order, and what `tx` or `rx` said before `cm::conn` spoke is taken before
+//! what `cm::conn` said, so that no late message can meet the next user of an index.
 //!
 //! Sequence numbers are modulo 2^32; `a` is before `b` if bit 31 of `a - b` is set.
 use rust_hdl::prelude::*;
@@ -129,7 +129,7 @@ pub struct RxToTx {
     /// Peer's MSS option, 0 = none.
     pub mss: Bits<16>,
     pub ack_now: Bit,
-    /// A duplicate ACK in the sense of TCP-44.
+    /// A duplicate ACK in the sense of TCP-44; `tcp::tx` has no use for it before there is fast retransmission.
     pub duplicate: Bit,
     pub challenge: Bit,
     /// `Reply` only.
@@ -152,7 +152,7 @@ pub struct TxToRx {
 /// What `cm::conn` asks of `tcp::rx`.
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 pub enum CmRxOp {
-    /// Active open of `tuple`. Answered by `Opened`, `Exists` or `NoSlot`.
+    /// Active open of the tuple that the manager holds on `open_tuple` from here to the answer. Answered by `Opened`, `Exists` or `NoSlot`.
     Open,
     /// The index is free again (after `Freed` of `tcp::tx`). Not answered.
     Free,
@@ -162,8 +162,8 @@ pub enum CmRxOp {
     Full,
     /// Listener `listener` (in `index`) now has the half-open limit `limit`; its count of half-open connections goes on. 0 while there is none.
     Limit,
-    /// Instead of `Free`, after `Freed` of `tcp::tx`: `index`, which was opened by `Open`, opens its tuple anew from the SYN on (ENH-2). Not answered;
-    /// `Synced`, `Reset` and so on follow as after `Opened`.
+    /// Instead of `Free`, after `Freed` of `tcp::tx`: `index`, which was opened by `Open`, opens its tuple anew from the SYN on (ENH-2). Answered by
+    /// `Reopened`; `Synced`, `Reset` and so on follow as after `Opened`, nothing of the first attempt does.
     Reopen,
 }
 
@@ -171,7 +171,6 @@ pub enum CmRxOp {
 pub struct CmToRx {
     pub op: CmRxOp,
     pub index: Bits<16>,
-    pub tuple: Tuple,
     pub limit: Bits<16>,
 }
 
@@ -184,6 +183,8 @@ pub enum RxCmNote {
     Exists,
     /// Answer to `Open`: no index is free.
     NoSlot,
+    /// Answer to `Reopen`: SYN will go out. `refused`: the tuple is somebody else's by now, and the index stays without one.
+    Reopened,
     /// A SYN for `listener` has made `index`, with `tuple`; SYN and ACK will go out.
     Passive,
     /// The three-way handshake is complete.
@@ -237,8 +238,6 @@ pub struct CmToTx {
 pub enum TxCmNote {
     /// Answer to `Free` and `Abort`: no segment of it leaves any more, no timer runs, the private data of the host is not read again.
     Freed,
-    /// The start-up frame is acknowledged to its last octet.
-    Acked,
     /// Given up (TCP-15): nothing is sent any more.
     TimedOut,
     /// The next hop does not answer, or there is no route: nothing is sent any more.

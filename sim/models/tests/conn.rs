@@ -31,6 +31,7 @@ enum RxNote {
     Opened,
     Exists,
     NoSlot,
+    Reopened,
     Passive,
     Synced,
     Fin,
@@ -48,7 +49,6 @@ enum TxOp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TxNote {
     Freed,
-    Acked,
     TimedOut,
     Unreachable,
 }
@@ -223,7 +223,10 @@ struct World {
     /// Microseconds a clock.
     pace: u32,
     /// `tcp::tx` has not heard of a retry yet: it ignores Abort.
-    slow_reopen: bool,
+    /// `Reopen` is answered by `refused` / not answered yet.
+    refuse_reopen: bool,
+    hold_reopen: bool,
+    held_reopen: Option<u16>,
     peers: BTreeMap<u16, Peer>,
 }
 
@@ -265,7 +268,9 @@ impl World {
             counts: Counts::default(),
             quiet: 0,
             pace: 0,
-            slow_reopen: false,
+            refuse_reopen: false,
+            hold_reopen: false,
+            held_reopen: None,
             peers: BTreeMap::new(),
         };
         let m = &mut w.m;
@@ -481,10 +486,10 @@ impl World {
             use RxOp::*;
             let op = [Open, Free, HalfDone, Full, Limit, Reopen][m.to_rx_data_op.get() as usize];
             let tuple = Tuple {
-                local_ip: m.to_rx_data_tuple_local_ip.get() as u32,
-                remote_ip: m.to_rx_data_tuple_remote_ip.get() as u32,
-                local_port: m.to_rx_data_tuple_local_port.get() as u16,
-                remote_port: m.to_rx_data_tuple_remote_port.get() as u16,
+                local_ip: m.opens_local_ip.get() as u32,
+                remote_ip: m.opens_remote_ip.get() as u32,
+                local_port: m.opens_local_port.get() as u16,
+                remote_port: m.opens_remote_port.get() as u16,
             };
             // the limit counts with `Limit` alone
             let limit = if op == Limit { m.to_rx_data_limit.get() as u16 } else { 0 };
@@ -552,6 +557,16 @@ impl World {
         }
     }
 
+    /// `tcp::rx` answers `Reopen`.
+    fn reopened(&mut self, index: u16) {
+        let refused = self.refuse_reopen || (self.busy > 0.0 && self.rng.random_ratio(1, 4));
+        if !refused {
+            self.ended.remove(&index);
+            self.peers.insert(index, Peer { active: true, ..Peer::default() });
+        }
+        self.from_rx.push_back(RxMessage { note: RxNote::Reopened as u64, index, refused, ..RxMessage::default() });
+    }
+
     /// What the neighbours do with what they are told.
     fn neighbours(&mut self, told: Told, tuple: Tuple, at: u32, port: u16) {
         match told {
@@ -581,17 +596,17 @@ impl World {
                 self.peers.remove(&index);
             }
             Told::Rx { op: RxOp::Reopen, index, .. } => {
-                assert!(self.ended.remove(&index), "only after Freed");
-                self.peers.insert(index, Peer { active: true, ..Peer::default() });
+                assert!(self.ended.contains(&index), "only after Freed");
+                self.held_reopen = Some(index).filter(|_| self.hold_reopen);
+                if !self.hold_reopen {
+                    self.reopened(index);
+                }
             }
             Told::Rx { .. } => {}
             Told::Tx { op: TxOp::Abort | TxOp::Free, index, .. } => {
                 assert!(self.used.contains_key(&index) && !self.ended.contains(&index), "an end for {index} that has none");
                 if let Some(peer) = self.peers.get_mut(&index) {
                     peer.over = true;
-                }
-                if self.slow_reopen {
-                    return;
                 }
                 if self.hold_freed {
                     self.held.push(index);
@@ -836,6 +851,10 @@ impl World {
         self.ring_room = true;
         self.hold_freed = false;
         self.hold_delivery = false;
+        self.hold_reopen = false;
+        if let Some(index) = self.held_reopen.take() {
+            self.reopened(index);
+        }
         for index in std::mem::take(&mut self.held) {
             self.freed(index);
         }
@@ -914,7 +933,6 @@ fn connect_in_revision_1() {
         w.told(),
         [Told::Frame { index, frame, addr: 0x1234_5678_9abc_def0 }, Told::Tx { op: TxOp::Send, index, len: 25, tos: 0xa8 }]
     );
-    w.from_tx.push_back((TxNote::Acked, index));
     w.frame(index, Frame { data_len: 7, ..reply(0x40, 1) });
     let events = w.take();
     assert_eq!(events.len(), 1);
@@ -1153,7 +1171,7 @@ fn one_deadline_bounds_connect() {
 #[test]
 fn one_retry_in_revision_1() {
     for end in [RxNote::Fin, RxNote::Reset] {
-        for second in [0, 1, 2, 3] {
+        for second in [0, 1, 2] {
             let mut w = World::new(6);
             let (handle, index) = w.requested(&connect(flag::ENHANCED | flag::RETRY));
             let (frame, len) = w.last_frame();
@@ -1169,11 +1187,6 @@ fn one_retry_in_revision_1() {
                 continue;
             }
             assert!(w.told().contains(&Told::Rx { op: RxOp::Reopen, index, limit: 0 }));
-            if second == 3 {
-                // what is left of the first attempt
-                w.note(RxNote::Reset, index);
-                assert_eq!(w.take(), []);
-            }
             w.note(RxNote::Synced, index);
             assert_eq!(w.take(), []);
             let (frame, len) = w.last_frame();
@@ -1192,30 +1205,58 @@ fn one_retry_in_revision_1() {
     }
 }
 
-/// The end of a retry that `tcp::tx` has not heard of yet is told again until it has.
+/// What ends a retry before `tcp::rx` has opened it again is told to the host at once and to TCP when it knows the connection; and a retry
+/// whose tuple is somebody else's by then ends without a word to TCP. Nothing of the index stays behind.
 ///
 /// Covers: ENH-2, CM-43
 #[test]
-fn the_end_of_a_retry_is_not_lost() {
-    let mut w = World::new(18);
-    let (handle, index) = w.requested(&connect(flag::ENHANCED | flag::RETRY));
-    w.note(RxNote::Fin, index);
-    w.settle();
-    w.slow_reopen = true;
-    let events = w.command(&Command { handle, ..command(Opcode::Abort) });
-    assert_eq!(
-        events.iter().map(|e| (e.kind, e.status)).collect::<Vec<_>>(),
-        [(EventKind::CmdReply, 0), (EventKind::ConnectReply, code(Status::Reset))]
-    );
-    for _ in 0..3 {
-        w.told.clear();
-        w.pass(1000);
-        assert!(w.told().iter().any(|t| matches!(t, Told::Tx { op: TxOp::Abort, .. })));
+fn a_retry_that_ends_before_it_began() {
+    for refused in [false, true] {
+        for end in [None, Some(false), Some(true)] {
+            let mut w = World::new(18);
+            let (handle, index) = w.requested(&connect(flag::ENHANCED | flag::RETRY));
+            w.hold_reopen = true;
+            w.refuse_reopen = refused;
+            w.note(RxNote::Fin, index);
+            w.settle();
+            w.told.clear();
+            match end {
+                None => {}
+                Some(true) => {
+                    let events = w.command(&Command { handle, ..command(Opcode::Abort) });
+                    let brief: Vec<_> = events.iter().map(|e| (e.kind, e.status)).collect();
+                    assert_eq!(brief, [(EventKind::CmdReply, 0), (EventKind::ConnectReply, code(Status::Reset))]);
+                    // again: once is enough
+                    let events = w.command(&Command { handle, ..command(Opcode::Abort) });
+                    assert_eq!(events.iter().map(|e| (e.kind, e.status)).collect::<Vec<_>>(), [(EventKind::CmdReply, 0)]);
+                }
+                Some(false) => {
+                    w.pass(CONNECT_TIMEOUT);
+                    assert_eq!(w.brief(), [(EventKind::ConnectReply, code(Status::TimedOut))]);
+                }
+            }
+            assert!(!w.told().iter().any(|t| matches!(t, Told::Tx { .. })), "tcp::tx may not know it");
+            w.told.clear();
+            w.held_reopen = None;
+            w.reopened(index);
+            w.settle();
+            let aborted = w.told().iter().any(|t| matches!(t, Told::Tx { op: TxOp::Abort, .. }));
+            assert_eq!(aborted, !refused && end.is_some());
+            let events = w.brief();
+            if end.is_some() {
+                assert_eq!(events, [(EventKind::Freed, 0)], "refused: {refused}");
+            } else if refused {
+                assert_eq!(events, [(EventKind::ConnectReply, code(Status::Reset)), (EventKind::Freed, 0)]);
+            } else {
+                assert_eq!(events, []);
+                w.note(RxNote::Synced, index);
+                w.settle();
+                assert_eq!(w.last_frame().0.rev, 1);
+            }
+            w.finish();
+            assert!(w.used.is_empty() && w.users.is_empty() && w.deadlines.is_empty());
+        }
     }
-    w.slow_reopen = false;
-    w.pass(1000);
-    assert_eq!(w.brief(), [(EventKind::Freed, 0)]);
-    assert!(w.used.is_empty() && w.users.is_empty() && w.deadlines.is_empty());
 }
 
 /// A passive connection: announced with what the peer said, accepted, established at once, closed by the host, TIME-WAIT.
@@ -1640,6 +1681,7 @@ enum At {
     PassiveOpen,
     Closing,
     Freeing,
+    Reopening,
     Draining,
     Done,
 }
@@ -1657,7 +1699,6 @@ enum Input {
     Fault,
     TimePasses,
     LateTimer,
-    Acked,
     TimedOut,
     Unreachable,
     Unlisten,
@@ -1721,6 +1762,13 @@ fn reach(w: &mut World, at: At) -> Handle {
             }
             handle
         }
+        At::Reopening => {
+            let (handle, index) = w.requested(&connect(flag::ENHANCED | flag::RETRY));
+            w.hold_reopen = true;
+            w.note(RxNote::Fin, index);
+            w.settle();
+            handle
+        }
         At::Draining => {
             let handle = reach(w, At::ReplyData);
             w.command(&Command { handle, ..command(Opcode::Abort) });
@@ -1751,7 +1799,8 @@ fn outcome(at: At, input: Input) -> Vec<(EventKind, i32)> {
     };
     match input {
         _ if at == At::Done => vec![],
-        Input::Synced | Input::LateTimer | Input::Acked | Input::Unlisten => vec![],
+        Input::TimePasses if at == At::Reopening => vec![(ConnectReply, code(Status::TimedOut))],
+        Input::Synced | Input::LateTimer | Input::Unlisten => vec![],
         Input::Fin if open => vec![(Disconnect, 0)],
         Input::Fin if at == At::Closing => vec![],
         Input::Fin | Input::Reset => end(Status::Reset),
@@ -1790,7 +1839,7 @@ fn outcome(at: At, input: Input) -> Vec<(EventKind, i32)> {
         Input::Abort => answer(
             Status::Ok,
             match at {
-                At::ReplyData => vec![(ConnectReply, code(Status::Reset))],
+                At::ReplyData | At::Reopening => vec![(ConnectReply, code(Status::Reset))],
                 At::Requested | At::GoneFreed => vec![(Freed, 0)],
                 _ => end(Status::Reset),
             },
@@ -1817,6 +1866,7 @@ fn every_input_in_every_phase() {
         At::PassiveOpen,
         At::Closing,
         At::Freeing,
+        At::Reopening,
         At::Draining,
         At::Done,
     ];
@@ -1832,7 +1882,6 @@ fn every_input_in_every_phase() {
         Input::Fault,
         Input::TimePasses,
         Input::LateTimer,
-        Input::Acked,
         Input::TimedOut,
         Input::Unreachable,
         Input::Unlisten,
@@ -1864,7 +1913,6 @@ fn every_input_in_every_phase() {
                 Input::Fault => w.faults.push_back(index),
                 Input::TimePasses => w.pass(200_000),
                 Input::LateTimer => w.expired.push_back(index),
-                Input::Acked => w.from_tx.push_back((TxNote::Acked, index)),
                 Input::TimedOut => w.from_tx.push_back((TxNote::TimedOut, index)),
                 Input::Unreachable => w.from_tx.push_back((TxNote::Unreachable, index)),
                 Input::Unlisten => w.unlisten(0, 1),

@@ -62,6 +62,7 @@ enum ToCm {
     Opened { index: u16 },
     Exists,
     NoSlot,
+    Reopened { index: u16, refused: bool },
     Passive { index: u16, tuple: Tuple, listener: u16 },
     Synced { index: u16 },
     Fin { index: u16 },
@@ -271,9 +272,9 @@ impl Rules {
             FromCm::Reopen(index) => {
                 if let Some(c) = self.conns[usize::from(index)] {
                     c.count_end(&mut said);
-                    if c.state == State::Dead && (self.connection_of(c.tuple).is_some() || self.wait_of(c.tuple).is_some()) {
-                        said.cm.push(ToCm::Reset { index, refused: true });
-                    } else {
+                    let refused = c.state == State::Dead && (self.connection_of(c.tuple).is_some() || self.wait_of(c.tuple).is_some());
+                    said.cm.push(ToCm::Reopened { index, refused });
+                    if !refused {
                         self.conns[usize::from(index)] = Some(Conn::syn_sent(c.tuple, r));
                         said.tx.push(ToTx::Open { index, tuple: c.tuple });
                         said.count("active_opens");
@@ -743,10 +744,10 @@ impl Bench {
             };
             m.from_cm_data_op.set(op);
             m.from_cm_data_index.set(index.into());
-            m.from_cm_data_tuple_local_ip.set(tuple.local_ip.into());
-            m.from_cm_data_tuple_remote_ip.set(tuple.remote_ip.into());
-            m.from_cm_data_tuple_local_port.set(tuple.local_port.into());
-            m.from_cm_data_tuple_remote_port.set(tuple.remote_port.into());
+            m.open_tuple_local_ip.set(tuple.local_ip.into());
+            m.open_tuple_remote_ip.set(tuple.remote_ip.into());
+            m.open_tuple_local_port.set(tuple.local_port.into());
+            m.open_tuple_remote_port.set(tuple.remote_port.into());
             m.from_cm_data_limit.set(limit.into());
         }
         let found = self.found.filter(|(_, _, wait)| *wait == 0);
@@ -877,12 +878,13 @@ impl Bench {
                 0 => ToCm::Opened { index },
                 1 => ToCm::Exists,
                 2 => ToCm::NoSlot,
-                3 => ToCm::Passive { index, tuple, listener: m.to_cm_data_listener.get() as u16 },
-                4 => ToCm::Synced { index },
-                5 => ToCm::Fin { index },
-                6 => ToCm::Reset { index, refused: m.to_cm_data_refused.bit() },
-                7 => ToCm::Closed { index, wait: m.to_cm_data_waiting.bit().then_some(wait) },
-                8 => ToCm::WaitEnd { wait },
+                3 => ToCm::Reopened { index, refused: m.to_cm_data_refused.bit() },
+                4 => ToCm::Passive { index, tuple, listener: m.to_cm_data_listener.get() as u16 },
+                5 => ToCm::Synced { index },
+                6 => ToCm::Fin { index },
+                7 => ToCm::Reset { index, refused: m.to_cm_data_refused.bit() },
+                8 => ToCm::Closed { index, wait: m.to_cm_data_waiting.bit().then_some(wait) },
+                9 => ToCm::WaitEnd { wait },
                 other => panic!("note {other}"),
             });
         }
@@ -1638,7 +1640,8 @@ fn a_connection_opens_again_under_its_index() {
             b.segment(p.at(20).segment(RST, 0));
         }
         let index = p.index;
-        assert_eq!(b.command(FromCm::Reopen(index)).tx, [ToTx::Open { index, tuple: tuple(0) }]);
+        let said = b.command(FromCm::Reopen(index));
+        assert_eq!((said.tx, said.cm), (vec![ToTx::Open { index, tuple: tuple(0) }], vec![ToCm::Reopened { index, refused: false }]));
         assert_eq!(b.command(FromCm::Reopen(index)).counts["attempt_fails"], 1);
         assert!(b.segment(p.segment(SYN | ACK, 0)).is_silent(), "the ISN is not chosen yet");
         b.sent(index, true, 901, false);
@@ -1652,7 +1655,7 @@ fn a_connection_opens_again_under_its_index() {
     b.segment(p.segment(RST, 0));
     let other = b.open(tuple(0));
     let said = b.command(FromCm::Reopen(p.index));
-    assert_eq!((said.cm, said.tx), (vec![ToCm::Reset { index: p.index, refused: true }], vec![]));
+    assert_eq!((said.cm, said.tx), (vec![ToCm::Reopened { index: p.index, refused: true }], vec![]));
     b.command(FromCm::Free(p.index));
     b.command(FromCm::Free(other));
     assert!(b.command(FromCm::Reopen(other)).is_silent(), "a free index is nothing");
@@ -1958,6 +1961,7 @@ fn random_traffic_does_what_the_rules_say() {
                 ToCm::Opened { .. } => "opened",
                 ToCm::Exists => "exists",
                 ToCm::NoSlot => "no slot",
+                ToCm::Reopened { .. } => "reopened",
                 ToCm::Passive { .. } => "passive",
                 ToCm::Synced { .. } => "synced",
                 ToCm::Fin { .. } => "fin",
