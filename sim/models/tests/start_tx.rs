@@ -318,6 +318,41 @@ fn a_failed_read_is_told_once_and_spoils_only_its_payload() {
     assert!(failed > 100 && good > 100, "{failed} {good}");
 }
 
+/// TCP asks for a frame as often as it likes; the manager hears of a read that fails once a frame, and the queue on the way to it is bounded by that.
+#[test]
+fn a_fault_is_told_once_a_frame() {
+    let mut b = Bench::new(1..3, 0.0);
+    let frame = |b: &mut Bench, index| {
+        let (frame, addr) = b.random_frame(60);
+        b.frame(index, Frame { data_len: 40, ..frame }, addr);
+        b.model(index).len()
+    };
+    for round in 0..3 {
+        for index in [0, 5, CONNECTIONS - 1] {
+            let len = frame(&mut b, index);
+            b.host.failing = 1.0;
+            for turn in 0..4 {
+                let got = b.payload(index, 0, len);
+                assert_eq!((got.error, got.fault), (true, Some(index).filter(|_| turn == 0)), "{index} in round {round}");
+            }
+            b.host.failing = 0.0;
+            b.part(index, 0, len);
+        }
+    }
+    // and a new frame of another index is no new frame of this one
+    let len = frame(&mut b, 2);
+    frame(&mut b, 3);
+    b.host.failing = 1.0;
+    assert_eq!(b.payload(2, 0, len).fault, Some(2));
+    frame(&mut b, 3);
+    assert_eq!(b.payload(2, 0, len).fault, None);
+    // reset forgets
+    b.reset();
+    b.host.failing = 1.0;
+    let len = frame(&mut b, 2);
+    assert_eq!(b.payload(2, 0, len).fault, Some(2));
+}
+
 /// The clocks that the module doc promises, with a host that answers at once and nobody in the way.
 #[test]
 fn a_beat_takes_ten_clocks() {
