@@ -91,7 +91,7 @@ pub static CATALOG: &[Entry] = &[
     both("dma_read", |n| elaborate(n, Box::<crate::host::dma_read::DmaRead<4>>::default())),
     both("dma_write", |n| elaborate(n, Box::<crate::host::dma_write::DmaWrite<3>>::default())),
     both("cmd_ring", |n| elaborate(n, Box::<crate::host::cmd_ring::CmdRing<4, 5>>::default())),
-    both("evt_ring", |n| elaborate(n, Box::<crate::host::evt_ring::EvtRing>::default())),
+    both("evt_ring", |n| elaborate(n, Box::<crate::host::evt_ring::EvtRing<5, 6>>::default())),
     both("pulse_merge", |n| elaborate(n, Box::<crate::host::pulse_merge::PulseMerge<4>>::default())),
     both("reset_seq", |n| elaborate(n, Box::<crate::host::reset_seq::ResetSeq>::default())),
 ];

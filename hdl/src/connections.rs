@@ -83,6 +83,7 @@ pub struct Connections {
     // host
     pub cmd: ChanSink<CommandIn>,
     pub evt: ChanSrc<EventOut>,
+    pub freed_read: ChanSink<Bits<16>>,
     pub listener_update: ChanSink<ListenerUpdate>,
     pub listener_done: Signal<Out, Bit>,
     pub port_req: ChanSrc<PortRequest>,
@@ -280,6 +281,7 @@ impl Logic for Connections {
         // host
         ChanSink::<CommandIn>::link(&mut self.cmd, &mut self.conn.cmd);
         ChanSrc::<EventOut>::link(&mut self.evt, &mut self.conn.evt);
+        ChanSink::<Bits<16>>::link(&mut self.freed_read, &mut self.conn.freed_read);
         ChanSink::<ListenerUpdate>::link(&mut self.listener_update, &mut self.conn.listener);
         self.listener_done.next = self.conn.listener_done.val();
         ChanSrc::<PortRequest>::link(&mut self.port_req, &mut self.conn.port_req);

@@ -88,7 +88,7 @@ pub struct Core {
     dma_read: DmaRead<5>,
     dma_write: DmaWrite<4>,
     cmd_ring: CmdRing<4, 5>,
-    evt_ring: EvtRing,
+    evt_ring: EvtRing<5, 6>,
     cmd_split: CmdSplit,
     engine: Engine<4, 16>,
     evt_merge: ChanMerge2<EventOut>,
@@ -379,6 +379,7 @@ impl Logic for Core {
         ChanSrc::<DmaRequest>::join(&mut self.evt_ring.req, &mut self.dma_write.req[0]);
         ChanSrc::<DmaBeat>::join(&mut self.evt_ring.beat, &mut self.dma_write.beat[0]);
         DmaDoneSrc::join(&mut self.dma_write.done[0], &mut self.evt_ring.done);
+        ChanSrc::<Bits<16>>::join(&mut self.evt_ring.freed_read, &mut self.connections.freed_read);
 
         // engine <-> port database
         ChanSrc::<PortRequest>::join(&mut self.engine.port_req, &mut self.port_share.a_req);

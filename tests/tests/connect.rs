@@ -385,6 +385,45 @@ fn abort_resets_in_every_state() {
     pair.assert_over();
 }
 
+/// Of the places for private data there is one for each index: the next connection with it waits until the host has read all that the
+/// last one told.
+///
+/// Covers: CM-43
+#[test]
+fn private_data_waits_for_a_host_that_is_late() {
+    let mut pair = Pair::new(17);
+    pair.listen();
+    pair.a.create_listen(ANY, PORT, 32).expect("LISTEN_REPLY");
+    let slots = pair.a.devinfo().expect("registers").max_connections;
+    let others: Vec<_> = (1..slots).map(|_| pair.established()).collect();
+    // the last index: connected, and reset as soon as the Reply has arrived
+    let at_a = pair.a.connect(&to_b()).expect("the last slot");
+    let (at_b, _) = requested(&mut pair.b);
+    pair.b.accept(&at_b, &AcceptParam { private_data: vec![1; 512], ..AcceptParam::default() }).expect("taken");
+    expect_established(&mut pair.b, at_b);
+    lock(&pair.world).run(10_000);
+    pair.b.abort(&at_b).expect("posted");
+    let _ = expect_end(&mut pair.b, at_b);
+    // another one comes before the host of A has looked
+    let second = ConnectParam { private_data: vec![2; 512], ..ConnectParam::new(SocketAddrV4::new(address(1), PORT)) };
+    let again = pair.b.connect(&second).expect("taken");
+    lock(&pair.world).run(64 * 4 * u64::from(RTO_US));
+    let (result, start) = reply(&mut pair.a, at_a);
+    assert_eq!((result, start.private_data), (Ok(()), vec![1; 512]));
+    assert_eq!(expect_end(&mut pair.a, at_a), Err(Refusal::Reset));
+    let (announced, start) = requested(&mut pair.a);
+    assert_eq!(announced.handle.index(), at_a.handle.index(), "the only free one");
+    assert_eq!(start.private_data, vec![2; 512]);
+    pair.a.reject(&announced, b"").expect("taken");
+    assert_eq!(reply(&mut pair.b, again).0, Err(Refusal::Refused));
+    for (at_a, _) in others {
+        pair.a.abort(&at_a).expect("posted");
+    }
+    let_all_end(&mut pair.a);
+    let_all_end(&mut pair.b);
+    pair.assert_over();
+}
+
 /// Covers: CM-43
 #[test]
 fn every_slot_is_connected_at_once_and_all_come_back() {

@@ -14,7 +14,7 @@
 //! | 8 | 31:0 | remote address |
 //! | 9 | 15:0, 31:16 | own IRD, own ORD |
 //! | 10 | 15:0, 31:16 | peer IRD, peer ORD |
-//! | 11 | 15:0 | private data length; the data is at PDATA_BASE + 512 x index, until ACCEPT, REJECT or ABORT of a CONNECT_REQUEST, FREED else |
+//! | 11 | 15:0 | private data length; the data is at PDATA_BASE + 512 x index, until EVT_HEAD passes FREED of this handle |
 //! | 12, 13 | | handle of the listener (CONNECT_REQUEST) |
 //! | 14 | 31:0 | adapter time in microseconds |
 //! | 15 | 0 | phase: 1 on the first pass over the ring, then toggles with each pass |

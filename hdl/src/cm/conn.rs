@@ -2,7 +2,8 @@
 //! The connection manager: carries out CONNECT, ACCEPT, REJECT, DISCONNECT, ABORT, drives TCP and MPA start-up, and tells the host what came of it.
 //!
 //! **Interface.** `cmd` offers a command (opcodes 8 and up; what it does not know it answers -ENOSYS) and keeps it there until it is taken together
-//! with its CMD_REPLY, for CONNECT when `tcp::rx` has an index. `evt`: everything that the host hears, one event offered at a time. `to_*`, `from_*`, `deliver`,
+//! with its CMD_REPLY, for CONNECT when `tcp::rx` has an index. `evt`: everything that the host hears, one event offered at a time. `freed_read`: the index of
+//! each connection whose FREED the host has read; the queue behind it holds one of each index. `to_*`, `from_*`, `deliver`,
 //! `result`, `frame`, `fault`, `deadline`, `expired`: the neighbours, see `tcp::types` and `mpa::types`; the message types say who answers what. `listener`: made or
 //! ends; the latter is answered by `listener_done` when no CONNECT_REQUEST of it can come out of `evt` any more (what arbitrates behind `evt` keeps the order).
 //! `port_req` and `port_rsp`: port database, one request at a time. `addresses`: what CONNECT may use; 0 = choose the one whose subnet
@@ -26,7 +27,7 @@
 //! | Closing | - | - | - | cl(x) | cl(reset) A | Closed: cl(0) F |
 //! | Freeing | - | - | - | - | - | Freed: port use ends; Draining while data is delivered; else FREED, Done; before the retry: Reopening |
 //! | Reopening | - | - | - | - | R(reset), ends with the answer | Reopened: SynSent; refused, or ended meanwhile: R(reset), port use ends, FREED, Done; or A |
-//! | Done | - | - | - | - | - | last event raised: Free to `tcp::rx`, Free |
+//! | Done | - | - | - | - | - | last event raised: Free |
 //!
 //! Closing means that FIN was given to TCP (there are no half-closed streams, CH-20) and CLOSE_TIMEOUT runs. CLOSE is owed only by what was established, FREED only
 //! by what the host has a handle of. A connection whose CONNECT_REQUEST was not raised when it ends, or when its listener ends (CM-22), vanishes without an event.
@@ -39,13 +40,13 @@
 //! - A Reply must have S as the Request had (ENH-19). IRD, ORD and RTR: `mpa::negotiate`. While there is no data path, what should end in a TERM
 //!   (ENH-4, ENH-13) ends in RST; an agreed RTR is neither sent nor awaited, so ESTABLISHED follows ACCEPT at once, also with A = 1 (later: CM-10).
 //! - Waiting for the host count: from a complete Request to the host's answer (CM-19). TIME-WAIT: the use slot is kept by TIME-WAIT entry until `WaitEnd`.
-//! - An index is given back after all of: `Freed`, the end of its port use, `Delivered` of what was to be delivered, its last event. So neither the host's buffer nor a
-//!   late message can meet its next user. Generations live through a reset (CM-32).
+//! - An index is given back (Free to `tcp::rx`) after all of: `Freed`, the end of its port use, `Delivered` of what was to be delivered, and, if the host has a
+//!   handle, `freed_read`. So neither a late message nor private data that a late host has not copied yet can meet its next user. Generations live through a reset (CM-32).
 //!
 //! # Jobs
 //! One engine, one job at a time, see [`ConnState`]. Order of choice: DMA faults; messages of `tcp::rx` and `start_rx` in the order in which they came (one queue of 16:
-//! a frame that belongs to an index's last user was there before `Passive` or `Synced` of its next); `tcp::tx` (`Freed` ends all that can follow); deadlines; listeners;
-//! owed events; commands. What is owed is a bit in the entry and one in `pending`; the host's ring can hold up commands and events only (CM-44).
+//! a frame that belongs to an index's last user was there before `Passive` or `Synced` of its next); `tcp::tx` (`Freed` ends all that can follow); deadlines;
+//! `freed_read`; listeners; owed events; commands. What is owed is a bit in the entry and one in `pending`; the host's ring can hold up commands and events only (CM-44).
 //!
 //! **Stalls.** A job ends when its neighbours have taken what it tells: at most one message each, two to `tcp::tx` and `tcp::rx`. `deliver` has a queue
 //! of 32 here, because the host's memory is behind it. They must take without
@@ -81,6 +82,7 @@ pub struct Conn<const C: usize, const CN: usize, const L: usize, const T: usize,
     pub addresses: [Signal<In, LocalAddress>; 4],
     pub cmd: ChanSink<CommandIn>,
     pub evt: ChanSrc<EventOut>,
+    pub freed_read: ChanSink<Bits<16>>,
     pub listener: ChanSink<ListenerUpdate>,
     /// For one clock: the end of a listener is carried out.
     pub listener_done: Signal<Out, Bit>,
@@ -329,6 +331,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
             addresses: Default::default(),
             cmd: Default::default(),
             evt: Default::default(),
+            freed_read: Default::default(),
             listener: Default::default(),
             listener_done: Default::default(),
             to_rx: Default::default(),
@@ -712,6 +715,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
         self.from_tx.ready.next = false;
         self.fault.ready.next = false;
         self.expired.ready.next = false;
+        self.freed_read.ready.next = false;
         self.listener.ready.next = false;
         self.cmd.ready.next = false;
         self.listener_done.next = false;
@@ -1068,6 +1072,11 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                     self.job.d.next = ConnJob::Expired;
                     self.cause.d.next = ConnStatus::TimedOut;
                     self.state.d.next = ConnState::Read;
+                } else if self.freed_read.valid.val() {
+                    self.freed_read.ready.next = true;
+                    self.idx.d.next = bit_cast::<C, 16>(self.freed_read.data.val());
+                    self.job.d.next = ConnJob::FreedRead;
+                    self.state.d.next = ConnState::Read;
                 } else if self.listener.valid.val() & !self.done_wait.q.val() {
                     self.job.d.next = ConnJob::Listener;
                     self.state.d.next = ConnState::Read;
@@ -1332,6 +1341,10 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                                 self.finish.next = true;
                             }
                         }
+                    }
+                    ConnJob::FreedRead => {
+                        self.todo_rx.d.next = true;
+                        self.rx_op.d.next = CmRxOp::Free;
                     }
                     ConnJob::Listener => {
                         self.ln.next.live = self.upd.val().live;
@@ -1732,8 +1745,10 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                     & !self.n.val().owe_freed
                 {
                     self.give_back.d.next = true;
-                    self.todo_rx.d.next = true;
-                    self.rx_op.d.next = CmRxOp::Free;
+                    if !self.ent.val().announced {
+                        self.todo_rx.d.next = true;
+                        self.rx_op.d.next = CmRxOp::Free;
+                    }
                 }
                 self.state.d.next = ConnState::Store;
             }
@@ -1775,6 +1790,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                         & (self.job.q.val() != ConnJob::Expired)
                         & (self.job.q.val() != ConnJob::GivenUp)
                         & (self.job.q.val() != ConnJob::Freed)
+                        & (self.job.q.val() != ConnJob::FreedRead)
                         & (self.job.q.val() != ConnJob::Listener)
                         & (self.job.q.val() != ConnJob::Sweep)
                     {

@@ -38,7 +38,7 @@ pub enum ConnPhase {
     Reopening,
     /// TCP has forgotten it, but private data is still on its way to the host.
     Draining,
-    /// Only owed events are left; after the last one the index is given back.
+    /// Only owed events are left.
     Done,
 }
 
@@ -279,6 +279,8 @@ pub enum ConnJob {
     /// TCP has given up.
     GivenUp,
     Freed,
+    /// The host has read FREED: the index goes back to `tcp::rx`.
+    FreedRead,
     /// A listener was made or ends.
     Listener,
     /// A connection of a listener that ends.
@@ -310,6 +312,6 @@ pub enum ConnState {
     Ported,
     /// Raise an event, if one is owed and there is room.
     Tail,
-    /// Write back; if nothing is left of the connection, give the index to `tcp::rx`.
+    /// Write back; if nothing is left of the connection, an empty entry.
     Store,
 }

@@ -14,11 +14,16 @@
 //! EVT_HEAD must lie between its last value and tail, or tail + 1 while a write is under way (the host may see the event before its end is
 //! told here), else it is ignored and `cnt_doorbell_errors` pulses.
 //!
+//! `freed_read` gives the index of each connection whose FREED the host has read, in order: EVT_HEAD has passed it, so the host has seen also
+//! all that was told of the connection before, and the private data with it. An index has at most one FREED here, so with 2^F of them the
+//! queue never fills (`FP1` = F + 1).
+//!
 //! States: idle -> request -> 8 beats -> wait for the end -> idle, or -> pause -> request. Timing: event valid to request 1 clock, then
-//! 8 beats, 1 clock from the end to `ready` and `irq`: an event each 12 clocks beside the DMA. Memory: none; 32 flip-flops for the time.
+//! 8 beats, 1 clock from the end to `ready` and `irq`: an event each 12 clocks beside the DMA. EVT_HEAD to `freed_read` 3 clocks. Memory: 2^F x 32
+//! bits; 32 flip-flops for the time.
 use crate::cm::messages::EventOut;
 use crate::host::dma::{DmaBeat, DmaDoneSink, DmaRequest};
-use crate::stream::{ChanSink, ChanSrc};
+use crate::stream::{ChanFifo, ChanSink, ChanSrc};
 use rust_hdl::prelude::*;
 
 /// An entry as it stands in the ring: the layout of [`ironwarp_abi::event`].
@@ -53,6 +58,14 @@ pub struct EventEntry {
     pub zero15: Bits<31>,
 }
 
+/// A FREED of a connection that is in the ring.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct FreedInRing {
+    pub index: Bits<16>,
+    /// EVT_HEAD when the host has read it.
+    pub head: Bits<16>,
+}
+
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 pub enum EvtRingState {
     Idle,
@@ -63,7 +76,7 @@ pub enum EvtRingState {
 }
 
 #[derive(LogicBlock)]
-pub struct EvtRing {
+pub struct EvtRing<const F: usize, const FP1: usize> {
     pub clock: Signal<In, Clock>,
     pub reset: Signal<In, Bit>,
     pub enabled: Signal<In, Bit>,
@@ -77,6 +90,7 @@ pub struct EvtRing {
     pub req: ChanSrc<DmaRequest>,
     pub beat: ChanSrc<DmaBeat>,
     pub done: DmaDoneSink,
+    pub freed_read: ChanSrc<Bits<16>>,
     pub tail: Signal<Out, Bits<16>>,
     pub irq: Signal<Out, Bit>,
     pub cnt_evt_written: Signal<Out, Bit>,
@@ -99,6 +113,13 @@ pub struct EvtRing {
     waited: DFF<Bit>,
     full: DFF<Bit>,
     finished: DFF<Bit>,
+    /// FREED of connections, until the host has read them.
+    unread: ChanFifo<FreedInRing, F, FP1>,
+    /// How far EVT_HEAD is beyond the oldest of them, modulo 2^16.
+    beyond: DFF<Bits<16>>,
+    measured: DFF<Bit>,
+    freed_now: Signal<Local, FreedInRing>,
+    oldest: Signal<Local, FreedInRing>,
     room: Signal<Local, Bit>,
     used: Signal<Local, Bits<16>>,
     allowed: Signal<Local, Bits<16>>,
@@ -111,10 +132,12 @@ pub struct EvtRing {
     one: Constant<Bits<16>>,
     entry_octets: Constant<Bits<16>>,
     listener: Constant<Bits<8>>,
+    connection: Constant<Bits<8>>,
     connect_request: Constant<Bits<8>>,
+    freed_kind: Constant<Bits<8>>,
 }
 
-impl Default for EvtRing {
+impl<const F: usize, const FP1: usize> Default for EvtRing<F, FP1> {
     fn default() -> Self {
         Self {
             clock: Default::default(),
@@ -130,6 +153,7 @@ impl Default for EvtRing {
             req: Default::default(),
             beat: Default::default(),
             done: Default::default(),
+            freed_read: Default::default(),
             tail: Default::default(),
             irq: Default::default(),
             cnt_evt_written: Default::default(),
@@ -151,6 +175,11 @@ impl Default for EvtRing {
             waited: Default::default(),
             full: Default::default(),
             finished: Default::default(),
+            unread: Default::default(),
+            beyond: Default::default(),
+            measured: Default::default(),
+            freed_now: Default::default(),
+            oldest: Default::default(),
             room: Default::default(),
             used: Default::default(),
             allowed: Default::default(),
@@ -163,18 +192,22 @@ impl Default for EvtRing {
             one: Constant::new(1u64.to_bits()),
             entry_octets: Constant::new((ironwarp_abi::ENTRY_OCTETS as u64).to_bits()),
             listener: Constant::new((ironwarp_abi::HandleKind::Listener as u64).to_bits()),
+            connection: Constant::new((ironwarp_abi::HandleKind::Connection as u64).to_bits()),
             connect_request: Constant::new((ironwarp_abi::EventKind::ConnectRequest as u64).to_bits()),
+            freed_kind: Constant::new((ironwarp_abi::EventKind::Freed as u64).to_bits()),
         }
     }
 }
 
-impl Logic for EvtRing {
+impl<const F: usize, const FP1: usize> Logic for EvtRing<F, FP1> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
             self, clock, state, size, mask, written, freed, rung, rung_index, bad, address, phase, stamp, count, pause, waited, full,
-            finished
+            finished, beyond, measured
         );
+        clock!(self, clock, unread);
+        self.unread.reset.next = self.reset.val();
         self.size.d.next = 4.into();
         if (self.log2.val() >= 2) & (self.log2.val() < 13) {
             self.size.d.next = self.one.val() << bit_cast::<16, 4>(self.log2.val().get_bits::<4>(0));
@@ -203,6 +236,24 @@ impl Logic for EvtRing {
             }
         }
         self.cnt_doorbell_errors.next = self.bad.q.val();
+
+        // FREED of connections: `written` is behind the event in the clock of `finished`
+        self.freed_now.next.index = self.event.data.val().index;
+        self.freed_now.next.head = self.written.q.val();
+        self.unread.inp.data.next = self.freed_now.val();
+        self.unread.inp.valid.next = self.finished.q.val()
+            & (self.event.data.val().kind == self.freed_kind.val())
+            & (self.event.data.val().handle_kind == self.connection.val());
+        self.oldest.next = self.unread.out.data.val();
+        self.beyond.d.next = self.freed.q.val() - self.oldest.val().head;
+        self.measured.d.next = self.unread.out.valid.val();
+        self.freed_read.valid.next = self.measured.q.val() & !self.beyond.q.val().get_bit(15);
+        self.freed_read.data.next = self.oldest.val().index;
+        self.unread.out.ready.next = false;
+        if self.measured.q.val() & !self.beyond.q.val().get_bit(15) & self.freed_read.ready.val() {
+            self.unread.out.ready.next = true;
+            self.measured.d.next = false;
+        }
 
         self.slot.next = self.written.q.val() & self.mask.q.val();
         self.lap.next = self.written.q.val() & self.size.q.val();
@@ -315,6 +366,7 @@ impl Logic for EvtRing {
             self.waited.d.next = false;
             self.full.d.next = false;
             self.finished.d.next = false;
+            self.measured.d.next = false;
         }
     }
 }

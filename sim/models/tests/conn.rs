@@ -213,6 +213,10 @@ struct World {
     hold_delivery: bool,
     held_deliveries: Vec<u16>,
     fail_delivery: bool,
+    /// Indices whose FREED the host has read, and those whose FREED it has not.
+    read: VecDeque<u16>,
+    unread: VecDeque<u16>,
+    hold_read: bool,
     busy: f64,
     ring_room: bool,
     lives: BTreeMap<u64, Life>,
@@ -260,6 +264,9 @@ impl World {
             hold_delivery: false,
             held_deliveries: vec![],
             fail_delivery: false,
+            read: VecDeque::new(),
+            unread: VecDeque::new(),
+            hold_read: false,
             busy: 0.0,
             ring_room: true,
             lives: BTreeMap::new(),
@@ -296,6 +303,7 @@ impl World {
         self.m.result_valid.set(false);
         self.m.fault_valid.set(false);
         self.m.expired_valid.set(false);
+        self.m.freed_read_valid.set(false);
         self.m.listener_valid.set(false);
         self.m.port_rsp_valid.set(false);
         self.m.reset.set(true);
@@ -309,6 +317,8 @@ impl World {
         self.results.clear();
         self.faults.clear();
         self.expired.clear();
+        self.read.clear();
+        self.unread.clear();
         self.listeners.clear();
         self.port_replies.clear();
         self.told.clear();
@@ -395,6 +405,8 @@ impl World {
         m.fault_data.set(self.faults.front().copied().unwrap_or(0));
         m.expired_valid.set(!self.expired.is_empty());
         m.expired_data.set(self.expired.front().copied().unwrap_or(0));
+        m.freed_read_valid.set(!self.read.is_empty());
+        m.freed_read_data.set(self.read.front().copied().unwrap_or(0));
         m.listener_valid.set(!self.listeners.is_empty());
         if let Some(l) = self.listeners.front() {
             m.listener_data_slot.set(l.slot.into());
@@ -453,6 +465,7 @@ impl World {
         take!(results, result_valid, result_ready);
         take!(faults, fault_valid, fault_ready);
         take!(expired, expired_valid, expired_ready);
+        take!(read, freed_read_valid, freed_read_ready);
         take!(port_replies, port_rsp_valid, port_rsp_ready);
         if m.listener_valid.get() && m.listener_ready.get() {
             self.listeners.pop_front();
@@ -549,6 +562,9 @@ impl World {
             self.events.push(event);
             self.watch(event);
         }
+        if !self.hold_read && self.go() {
+            self.read.extend(self.unread.drain(..));
+        }
         self.quiet = if moved { 0 } else { self.quiet + 1 };
         let due: Vec<u16> = self.deadlines.iter().filter(|(_, at)| at.wrapping_sub(self.now) as i32 <= 0).map(|(i, _)| *i).collect();
         for index in due {
@@ -585,6 +601,8 @@ impl World {
             Told::Rx { op: RxOp::Free, index, .. } => {
                 assert!(self.used.remove(&index).is_some(), "index {index} is given back once");
                 assert!(self.ended.remove(&index), "after tcp::tx has forgotten it");
+                assert!(!self.lives.keys().any(|h| Handle(*h).index() == index), "after FREED");
+                assert!(!self.unread.contains(&index) && !self.read.contains(&index), "after the host has read FREED");
                 assert!(!self.deadlines.contains_key(&index), "no deadline outlives a connection (MPA-42)");
                 assert!(!self.held_deliveries.contains(&index), "private data is still on its way");
                 // at times used again at once
@@ -727,6 +745,7 @@ impl World {
                         assert!(life.answered || !life.active, "a CONNECT without CONNECT_REPLY");
                         assert_eq!(life.established, life.closed, "CLOSE for all that was established");
                         self.lives.remove(&event.handle.0);
+                        self.unread.push_back(event.handle.index());
                         self.over.insert(event.handle.0);
                     }
                     other => panic!("{other:?} of a connection"),
@@ -855,6 +874,7 @@ impl World {
         if let Some(index) = self.held_reopen.take() {
             self.reopened(index);
         }
+        self.hold_read = false;
         for index in std::mem::take(&mut self.held) {
             self.freed(index);
         }
@@ -1665,6 +1685,39 @@ fn a_full_event_ring_delays_events_and_nothing_else() {
     w.finish();
 }
 
+/// The host is late: what has a handle keeps its index, and with it the place for private data, until the host has read FREED; what has none
+/// does not wait.
+///
+/// Covers: CM-43
+#[test]
+fn an_index_waits_until_the_host_has_read_freed() {
+    let mut w = World::new(21);
+    w.listen(0, 1, 7000, (0, 0));
+    w.hold_read = true;
+    let mut told = vec![];
+    for _ in 0..2 {
+        let (_, index) = w.requested(&connect(0));
+        w.frame(index, Frame { data_len: 9, ..reply(0x40, 1) });
+        assert_eq!(w.brief(), [(EventKind::ConnectReply, 0)]);
+        w.note(RxNote::Reset, index);
+        assert_eq!(w.brief(), [(EventKind::Close, code(Status::Reset)), (EventKind::Freed, 0)]);
+        told.push(index);
+    }
+    let nameless = w.syn(0, 1);
+    w.note(RxNote::Reset, nameless);
+    assert_eq!(w.brief(), []);
+    assert_eq!(w.used.keys().copied().collect::<Vec<_>>(), told, "the host has not read, and knows nothing of the third");
+    assert_eq!((w.m.connections_live.get(), w.counts.freed), (0, 3));
+    w.told.clear();
+    w.hold_read = false;
+    let back = w.told().into_iter().filter_map(|t| match t {
+        Told::Rx { op: RxOp::Free, index, .. } => Some(index),
+        _ => None,
+    });
+    assert_eq!(back.collect::<Vec<_>>(), told);
+    w.finish();
+}
+
 /// Where a connection can be, as the test brings it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
@@ -1988,6 +2041,7 @@ fn random_lives() {
             w.fail_delivery = rng.random_ratio(1, 12);
             w.hold_freed = rng.random_ratio(1, 3);
             w.hold_delivery = rng.random_ratio(1, 3);
+            w.hold_read = rng.random_ratio(1, 3);
             w.ring_room = !rng.random_ratio(1, 5);
             if rng.random_ratio(1, 3) {
                 for index in std::mem::take(&mut w.held) {

@@ -7,11 +7,18 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
 
+/// Connections that can be freed at the same time.
+const INDICES: u16 = 32;
+
+fn is_freed_connection(event: &Event) -> bool {
+    event.kind == EventKind::Freed as u8 && event.handle.kind() == Some(HandleKind::Connection)
+}
+
 fn random_event(rng: &mut ChaCha8Rng) -> Event {
     // the listener's handle is whole in a CONNECT_REQUEST; elsewhere it has no kind
     let kind = if rng.random_bool(0.5) { EventKind::ConnectRequest as u8 } else { rng.random() };
     let listener = if kind == EventKind::ConnectRequest as u8 { HandleKind::Listener } else { HandleKind::None };
-    Event {
+    let event = Event {
         kind,
         flags: rng.random(),
         status: rng.random(),
@@ -29,7 +36,12 @@ fn random_event(rng: &mut ChaCha8Rng) -> Event {
         data_len: rng.random(),
         listener: Handle::new(listener, rng.random(), rng.random()),
         ..Event::default()
+    };
+    // FREED of a connection needs an index that has none under way
+    if is_freed_connection(&event) {
+        return Event { kind: EventKind::Close as u8, ..event };
     }
+    event
 }
 
 struct Bench {
@@ -42,6 +54,12 @@ struct Bench {
     /// The event on offer, and those that the driver has not seen.
     offer: Option<Event>,
     expect: VecDeque<Event>,
+    /// Indices without a FREED under way; those with one in the ring, and EVT_HEAD behind it.
+    idle: Vec<u16>,
+    freed: VecDeque<(u16, u16)>,
+    told_back: u64,
+    /// EVT_HEAD, as far as it was right.
+    rung: u16,
     offering: f64,
     /// Driver: index of the next entry that it looks at; whether it gives room back.
     next: u16,
@@ -68,6 +86,10 @@ impl Bench {
             log2,
             offer: None,
             expect: VecDeque::new(),
+            idle: (0..INDICES).collect(),
+            freed: VecDeque::new(),
+            told_back: 0,
+            rung: 0,
             offering: 0.5,
             next: 0,
             looking: 0.2,
@@ -101,8 +123,10 @@ impl Bench {
         let failing = self.host.failing;
         self.host = WriteHost::new(self.host.latency.clone(), self.host.busy);
         self.host.failing = failing;
-        (self.offer, self.next, self.doorbell) = (None, 0, None);
+        (self.offer, self.next, self.doorbell, self.rung) = (None, 0, None, 0);
         self.expect.clear();
+        self.idle = (0..INDICES).collect();
+        self.freed.clear();
         for i in 0..self.size() {
             let addr = self.slot(i);
             self.memory.put(addr, &[0; 16]);
@@ -140,7 +164,13 @@ impl Bench {
     }
     fn clock(&mut self) {
         if self.offer.is_none() && self.rng.random_bool(self.offering) {
-            self.offer = Some(random_event(&mut self.rng));
+            let event = random_event(&mut self.rng);
+            self.offer = Some(event);
+            if self.rng.random_bool(0.3) && !self.idle.is_empty() {
+                let index = self.idle.swap_remove(self.rng.random_range(0..self.idle.len()));
+                let handle = Handle::new(HandleKind::Connection, index, event.handle.generation());
+                self.offer = Some(Event { kind: EventKind::Freed as u8, handle, listener: Handle::new(HandleKind::None, 0, 0), ..event });
+            }
         }
         self.m.event_valid.set(self.offer.is_some());
         if let Some(e) = &self.offer {
@@ -174,7 +204,18 @@ impl Bench {
         let doorbell = self.doorbell.take();
         self.m.head.set(doorbell.is_some());
         self.m.head_value.set(doorbell.unwrap_or(0xffff_ffff));
+        if let Some(head) = doorbell.map(|d| d as u16).filter(|d| d.wrapping_sub(self.rung) <= self.next.wrapping_sub(self.rung)) {
+            self.rung = head;
+        }
+        self.m.freed_read_ready.set(self.rng.random_bool(0.5));
         self.m.eval();
+        if self.m.freed_read_valid.get() && self.m.freed_read_ready.get() {
+            let (index, head) = self.freed.pop_front().expect("a FREED in the ring");
+            assert_eq!(self.m.freed_read_data.get(), index);
+            assert!(self.rung.wrapping_sub(head) <= self.size(), "FREED before {head}, EVT_HEAD {}", self.rung);
+            self.idle.push(index);
+            self.told_back += 1;
+        }
         let request = (self.m.req_valid.get() && ready).then(|| (self.m.req_data_addr.get(), self.m.req_data_len.get() as u16));
         if let Some((addr, len)) = request {
             assert_eq!((addr, len), (self.slot(self.m.tail.get()), 64));
@@ -194,6 +235,9 @@ impl Bench {
         self.m.tick();
         if took {
             let event = self.offer.take().expect("valid");
+            if is_freed_connection(&event) {
+                self.freed.push_back((event.handle.index(), self.m.tail.get()));
+            }
             // the driver may have seen it before its end was told here
             if self.seen < self.written {
                 self.expect.push_back(event);
@@ -214,7 +258,7 @@ impl Bench {
         self.offering = 0.0;
         self.looking = 0.5;
         for _ in 0..100_000 {
-            if self.offer.is_none() && self.expect.is_empty() {
+            if self.offer.is_none() && self.expect.is_empty() && self.freed.is_empty() {
                 self.clocks(20);
                 assert_eq!((self.m.tail.get(), self.irqs), (self.next, self.written));
                 return;
@@ -246,7 +290,39 @@ fn every_event_is_in_memory_once_in_order_before_its_interrupt() {
         assert!(b.seen > 500, "{} events", b.seen);
         assert_eq!((b.seen, b.errors), (b.written, 0));
         assert_eq!(b.host.ended.len() as u64, b.written, "one write an event");
+        assert!(b.told_back > 100 && b.idle.len() == usize::from(INDICES), "{} indices came back", b.told_back);
     }
+}
+
+/// The host reads at once and says so late, or in two steps: an index comes back when EVT_HEAD has passed its FREED, neither before nor
+/// later.
+///
+/// Covers: CM-43
+#[test]
+fn an_index_comes_back_when_the_host_has_read_its_freed() {
+    let mut b = Bench::new(bench::seed("evt_ring"), 0x4000, 5, WriteHost::new(0..20, 0.1));
+    (b.offering, b.looking) = (1.0, 0.0);
+    for _ in 0..200 {
+        b.clocks(800);
+        let in_ring: Vec<_> = b.freed.iter().map(|f| f.1).collect();
+        assert!(!in_ring.is_empty() && b.m.tail.get().wrapping_sub(b.next) == 32);
+        while b.next != b.m.tail.get() {
+            assert!(b.look());
+        }
+        for head in in_ring {
+            let (before, back) = (b.told_back, b.rung);
+            b.doorbell = Some(head.wrapping_sub(1).into());
+            b.clocks(30);
+            assert_eq!(b.told_back, before, "EVT_HEAD {} after {back}", head.wrapping_sub(1));
+            b.doorbell = Some(head.into());
+            b.clocks(30);
+            assert_eq!(b.told_back, before + 1, "EVT_HEAD {head}");
+        }
+        b.doorbell = Some(b.next.into());
+        b.clocks(2);
+    }
+    b.looking = 0.5;
+    b.drain();
 }
 
 /// Covers: CM-44
