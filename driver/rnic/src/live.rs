@@ -126,17 +126,16 @@ impl Connections {
             memory.give_back(slot);
         }
     }
-    /// ACCEPT or REJECT was answered with status 0: its buffer is the adapter's until FREED.
-    pub(crate) fn answered(&mut self, command: &Command, slot: Option<Slot>) {
-        match self.live.get_mut(&command.handle) {
-            Some(live) => {
-                live.accepted = true;
-                live.qpn = command.qpn;
-                live.slot = slot;
-            }
-            // FREED came first
-            None => self.give_back(slot),
-        }
+    /// ACCEPT or REJECT was answered with status 0: its buffer is the adapter's until FREED; false if that came first.
+    pub(crate) fn answered(&mut self, command: &Command, slot: Option<Slot>) -> bool {
+        let Some(live) = self.live.get_mut(&command.handle) else {
+            self.give_back(slot);
+            return false;
+        };
+        live.accepted = true;
+        live.qpn = command.qpn;
+        live.slot = slot;
+        true
     }
     fn check(&self, handle: Handle) -> Result<(), &'static str> {
         if handle.kind() != Some(HandleKind::Connection) || handle.0 >> 24 & 0xff != 0 || handle.index() >= self.max {
@@ -196,8 +195,8 @@ impl Connections {
             private_data: private_data.ok_or(Odd::Unexpected("more private data than there can be"))?,
         })
     }
-    /// CONNECT_REQUEST for `listener`, if that lives.
-    pub(crate) fn requested(&mut self, raw: &RawEvent, listener: Option<Listener>) -> Result<Event, Odd> {
+    /// CONNECT_REQUEST for `listener`, if that lives. `muted`: nobody is to hear of it.
+    pub(crate) fn requested(&mut self, raw: &RawEvent, listener: Option<Listener>, muted: bool) -> Result<Event, Odd> {
         let listener = listener.ok_or(Odd::UnknownHandle)?;
         self.check(raw.handle).map_err(Odd::Unexpected)?;
         if raw.status != 0 {
@@ -218,7 +217,7 @@ impl Connections {
             enhanced: start.enhanced(),
             qpn: 0,
             slot: None,
-            muted: false,
+            muted,
         };
         self.live.insert(raw.handle, live);
         Ok(Event::ConnectRequest { listener, connection, start })

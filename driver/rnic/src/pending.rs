@@ -261,6 +261,14 @@ struct Pending {
     slot: Option<Slot>,
 }
 
+struct LiveListener {
+    listener: Listener,
+    /// UNLISTEN is under way.
+    closing: bool,
+    /// Nobody waited for its LISTEN_REPLY: nobody knows it, and what it announces is told to nobody (CM-21).
+    unwanted: bool,
+}
+
 /// Replied contexts that are remembered, to tell a second reply from an unknown context.
 const REMEMBERED: usize = 256;
 /// ASYNC events kept for a host that does not take them.
@@ -274,8 +282,8 @@ pub(crate) struct Tracker {
     next: u32,
     out: HashMap<u32, Pending>,
     replied: VecDeque<u32>,
-    /// Live listeners; true once UNLISTEN is under way.
-    listeners: HashMap<Handle, (Listener, bool)>,
+    /// Live listeners.
+    listeners: HashMap<Handle, LiveListener>,
     pub(crate) connections: Connections,
     pub(crate) ports: Ports,
     /// Local addresses: address, length of the mask, gateway.
@@ -333,19 +341,19 @@ impl Tracker {
     }
     /// Marks a live listener as being destroyed; false if it is not alive or UNLISTEN is under way.
     pub(crate) fn close(&mut self, handle: Handle) -> bool {
-        matches!(self.listeners.get_mut(&handle).map(|(_, closing)| std::mem::replace(closing, true)), Some(false))
+        matches!(self.listeners.get_mut(&handle).map(|live| std::mem::replace(&mut live.closing, true)), Some(false))
     }
-    /// UNLISTEN could not be posted.
+    /// UNLISTEN could not be posted, or the adapter keeps the listener.
     pub(crate) fn reopen(&mut self, handle: Handle) {
-        if let Some((_, closing)) = self.listeners.get_mut(&handle) {
-            *closing = false;
+        if let Some(live) = self.listeners.get_mut(&handle) {
+            live.closing = live.unwanted;
         }
     }
     pub(crate) fn listeners(&self) -> usize {
         self.listeners.len()
     }
     pub(crate) fn listener_rows(&self) -> Vec<Listener> {
-        let mut rows: Vec<_> = self.listeners.values().map(|(listener, _)| *listener).collect();
+        let mut rows: Vec<_> = self.listeners.values().map(|live| live.listener).collect();
         rows.sort_by_key(|listener| listener.handle.index());
         rows
     }
@@ -392,8 +400,10 @@ impl Tracker {
             },
             Some(kind @ (EventKind::CmdReply | EventKind::ListenReply | EventKind::Freed)) => self.reply(kind, raw, max_listeners),
             Some(EventKind::ConnectRequest) => {
-                let listener = self.listeners.get(&raw.listener).map(|(listener, _)| *listener);
-                match self.connections.requested(raw, listener) {
+                let live = self.listeners.get(&raw.listener);
+                let unwanted = live.is_some_and(|live| live.unwanted);
+                match self.connections.requested(raw, live.map(|live| live.listener), unwanted) {
+                    Ok(_) if unwanted => self.orphans.push(raw.handle),
                     Ok(event) => self.ready.push_back(event),
                     Err(odd) => self.odd_connection(odd, raw),
                 }
@@ -524,7 +534,8 @@ impl Tracker {
                 }
                 // the address is the one asked for: the adapter chooses only ports
                 let listener = Listener { handle, address: Ipv4Addr::from(command.local_addr), port: raw.local_port };
-                self.listeners.insert(handle, (listener, false));
+                let unwanted = pending.abandoned;
+                self.listeners.insert(handle, LiveListener { listener, closing: unwanted, unwanted });
                 Event::Listening { context, listener }
             }
             EventKind::Freed if opcode == Opcode::Unlisten => {
@@ -542,7 +553,11 @@ impl Tracker {
             }
             EventKind::CmdReply if opcode != Opcode::Listen && opcode != Opcode::Unlisten => {
                 if opcode == Opcode::Accept || opcode == Opcode::Reject {
-                    self.connections.answered(&command, pending.slot.take());
+                    let lives = self.connections.answered(&command, pending.slot.take());
+                    if !lives && opcode == Opcode::Accept {
+                        // FREED came first: no ESTABLISHED can follow (CM-5)
+                        return Event::Refused { context, opcode, refusal: Refusal::Reset };
+                    }
                 }
                 self.learn(&command);
                 Event::Done { context, opcode }

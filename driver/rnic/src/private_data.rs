@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory for private data. Inbound: one place for each index, which the adapter writes and the driver copies out of before the event goes up;
-//! the adapter uses the index again when EVT_HEAD has passed FREED, which the driver writes after it. Outbound: a pool; a buffer that a command names is the adapter's until FREED of the connection (CM-43), as retransmission
-//! reads it again.
+//! the adapter uses the index again when EVT_HEAD has passed FREED, which the driver writes after it. Outbound: a pool; a buffer that a command
+//! names is the adapter's until FREED of the connection (CM-43), as retransmission reads it again.
 use crate::{connection::PRIVATE_DATA_MAX, dma::DmaMemory};
 use std::sync::Arc;
 

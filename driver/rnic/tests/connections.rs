@@ -477,6 +477,60 @@ fn an_accept_that_is_answered_too_late_ends_unseen() {
     assert_eq!((next(&mut rnic), rnic.connections(), odd(&rnic)), (None, 0, (0, 0)));
 }
 
+/// A create_listen that has failed leaves nothing behind: what its listener announces before it ends is reset, and told to nobody.
+///
+/// Covers: CM-21
+#[test]
+fn a_listener_that_is_answered_too_late_announces_nothing() {
+    let mock = Mock::new();
+    let mut rnic = attach(&mock);
+    let free = rnic.private_data_buffers_free();
+    mock.script(|c| if c.opcode == Opcode::Listen as u8 { vec![(80 * MS, reply(c, 0))] } else { yes(c) });
+    assert!(matches!(rnic.create_listen(OWN, 7, 1), Err(Error::Timeout { .. })));
+    // UNLISTEN takes its time
+    mock.script(|c| if c.opcode == Opcode::Unlisten as u8 { vec![] } else { yes(c) });
+    let listen = commands(&mock, Opcode::Listen)[0];
+    let late = reply(&listen, 0);
+    let listener = Listener { handle: late.handle, address: OWN, port: late.local_port };
+    // one in the same look at the ring as LISTEN_REPLY, one after it
+    mock.state().now += 40 * MS;
+    let first = request(&mock, &listener, 1, b"who", |_| {});
+    assert_eq!(next(&mut rnic), None);
+    let second = request(&mock, &listener, 2, b"", |_| {});
+    assert_eq!(rnic.wait_event(40 * MS).expect("adapter"), None);
+    assert_eq!(commands(&mock, Opcode::Unlisten).iter().map(|c| c.handle).collect::<Vec<_>>(), [listener.handle]);
+    assert_eq!(commands(&mock, Opcode::Abort).iter().map(|c| c.handle).collect::<Vec<_>>(), [first, second]);
+    assert!(matches!(rnic.destroy_listen(listener), Err(Error::StaleHandle)), "its end is under way");
+    for handle in [first, second] {
+        let rows = rnic.connection_rows();
+        let connection = rows.iter().find(|row| row.connection.handle == handle).expect("until FREED").connection;
+        assert!(matches!(rnic.accept(&connection, &AcceptParam::default()), Err(Error::StaleHandle)));
+        tell(&mock, event(EventKind::Freed, handle));
+    }
+    tell(&mock, reply(&commands(&mock, Opcode::Unlisten)[0], 0));
+    assert_eq!(next(&mut rnic), None);
+    assert_eq!((rnic.listeners(), rnic.connections(), rnic.private_data_buffers_free(), odd(&rnic)), (0, 0, free, (0, 0)));
+}
+
+/// Covers: CM-5
+#[test]
+fn an_accept_whose_connection_is_freed_first_has_failed() {
+    let mock = Mock::new();
+    let mut rnic = attach(&mock);
+    let free = rnic.private_data_buffers_free();
+    let listener = rnic.create_listen(OWN, 0, 1).expect("listener");
+    let [accepted, rejected] = [1, 2].map(|n| requested(&mock, &mut rnic, &listener, n));
+    mock.script(|c| vec![(Duration::ZERO, event(EventKind::Freed, c.handle)), (MS, reply(c, 0))]);
+    let answer = AcceptParam { private_data: b"x".to_vec(), ..AcceptParam::default() };
+    assert_eq!(rnic.accept(&accepted, &answer).unwrap_err().refusal(), Some(Refusal::Reset));
+    rnic.reject(&rejected, b"x").expect("it is gone, as was wanted");
+    for connection in [accepted, rejected] {
+        assert_eq!(next(&mut rnic), Some(Event::ConnectionFreed { connection }));
+    }
+    assert!(commands(&mock, Opcode::Abort).is_empty());
+    assert_eq!((next(&mut rnic), rnic.connections(), rnic.private_data_buffers_free(), odd(&rnic)), (None, 0, free, (0, 0)));
+}
+
 /// Covers: CM-22
 #[test]
 fn a_destroyed_listener_announces_nothing_and_its_announced_children_live_on() {
