@@ -65,6 +65,7 @@ pub static CATALOG: &[Entry] = &[
     both("rx_parser", |n| elaborate(n, Box::<crate::net::rx_parser::RxParser>::default())),
     both("rx_router", |n| elaborate(n, Box::<crate::net::rx_router::RxRouter>::default())),
     model("rx_chain", |n| elaborate(n, Box::<crate::net::rx_chain::RxChain>::default())),
+    both("reassembly", |n| elaborate(n, Box::<crate::tcp::reassembly::Reassembly<5, 8, 192, 11>>::default())),
     both("seg_rx", |n| elaborate(n, Box::<crate::tcp::seg_rx::SegRx>::default())),
     both("seg_tx", |n| elaborate(n, Box::<crate::tcp::seg_tx::SegTx<8, 9>>::default())),
     both("tcp_rx", |n| elaborate(n, Box::<crate::tcp::rx::TcpRx<5, 5, 4, 6>>::default())),

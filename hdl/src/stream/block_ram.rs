@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Block RAM however small it is: one write and one read port, read data in the clock after the address. What is read at an address that is
 //! written in the same clock must not be used (`no_rw_check`: a DP16KD does not say what it is); the stock `RAM` promises the old data
-//! there, which costs a register and a multiplexer a bit. The Rust simulation keeps the contents in a map.
+//! there, which costs a register and a multiplexer a bit. `of_depth` makes one of fewer than 2^N words; what is read beyond them is anything.
+//! The Rust simulation keeps the contents in a map.
 use rust_hdl::prelude::*;
 use std::collections::BTreeMap;
 
@@ -15,6 +16,14 @@ pub struct BlockRam<D: Synth, const N: usize> {
     pub write_data: Signal<In, D>,
     pub write_enable: Signal<In, bool>,
     _contents: BTreeMap<Bits<N>, D>,
+    _depth: Option<usize>,
+}
+
+impl<D: Synth, const N: usize> BlockRam<D, N> {
+    pub fn of_depth(words: usize) -> Self {
+        assert!(words <= 1 << N);
+        Self { _depth: Some(words), ..Self::default() }
+    }
 }
 
 impl<D: Synth, const N: usize> Logic for BlockRam<D, N> {
@@ -35,7 +44,7 @@ impl<D: Synth, const N: usize> Logic for BlockRam<D, N> {
              always @(posedge read_clock) read_data <= mem[read_address];\n\
              always @(posedge write_clock) if (write_enable) mem[write_address] <= write_data;\n",
             width = D::BITS - 1,
-            top = (1usize << N) - 1,
+            top = self._depth.unwrap_or(1 << N) - 1,
         ))
     }
 }

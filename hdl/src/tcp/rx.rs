@@ -636,6 +636,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.lookup.data.next.index = self.ask_index.q.val();
         self.verdict.valid.next = false;
         self.verdict.data.next.keep = self.keep.q.val();
+        self.verdict.data.next.hold = false;
         self.verdict.data.next.index = self.index.q.val();
         self.verdict.data.next.skip = self.skip.q.val();
         self.verdict.data.next.take = self.take.q.val();

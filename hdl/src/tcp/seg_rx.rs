@@ -3,7 +3,8 @@
 //!
 //! **Interface.** `inp` are the frames of the router's `tcp`, verified, with `meta`, `listening` and `listener`. For each frame `segment` tells what
 //! came, `verdict` says what becomes of its payload: with `keep`, one `payload_meta` and then, on `out`, `take` octets from octet `skip` on, from
-//! lane 0 (`skip` + `take` is at most the `len` of the segment, `take` is not 0). Whatever else the frame has is drained.
+//! lane 0 (`skip` + `take` is at most the `len` of the segment, `take` is not 0). Whatever else the frame has is drained. `segment.data` stays as it
+//! was until the verdict was taken.
 //!
 //! **Rules.** The header's length is the data offset's; the payload ends where the datagram ends, what follows in the frame is padding (ETH-3).
 //! Options are walked in any segment (TCP-2): 0 ends them, 1 is one octet, each other kind has a length in its second octet. Kind 2 of length 4
@@ -180,6 +181,9 @@ impl Logic for SegRx {
         self.segment.data.next.link_broadcast = self.meta.val().link_broadcast;
         self.segment.data.next.listening = self.listening.val();
         self.segment.data.next.listener = self.listener.val();
+        self.segment.data.next.replay = false;
+        self.segment.data.next.index = 0.into();
+        self.segment.data.next.more = false;
         self.segment.valid.next = false;
         self.verdict.ready.next = false;
         self.payload_meta.valid.next = false;

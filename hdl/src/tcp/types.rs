@@ -48,7 +48,7 @@ pub struct LookupReply {
     pub index: Bits<16>,
 }
 
-/// A verified segment: header fields and what its options said. From `tcp::seg_rx` to `tcp::rx`.
+/// A verified segment: header fields and what its options said. From `tcp::seg_rx` through `tcp::reassembly` to `tcp::rx`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct SegmentIn {
     pub tuple: Tuple,
@@ -69,6 +69,12 @@ pub struct SegmentIn {
     /// What the port look-up said: a listener hears this address and port.
     pub listening: Bit,
     pub listener: Bits<16>,
+    /// A segment of connection `index` that was held, and that begins where its payload may be wanted now: only `seq`, `len` and FIN mean
+    /// something. With neither payload nor FIN: all that was held and can be used has been offered again; now acknowledge (TCP-52).
+    pub replay: Bit,
+    pub index: Bits<16>,
+    /// Without payload and FIN: something of `index` is still held.
+    pub more: Bit,
 }
 
 /// What becomes of the payload of a [`SegmentIn`]; one a segment, in order, also for those without payload.
@@ -76,6 +82,8 @@ pub struct SegmentIn {
 pub struct Verdict {
     /// Give `take` octets (not 0) from octet `skip` on to the receiver of `index`; else drop all.
     pub keep: Bit,
+    /// Not with `keep`, not for a replay: what the segment has of payload and FIN is ahead of RCV.NXT; keep it for later if there is room (TCP-19).
+    pub hold: Bit,
     pub index: Bits<16>,
     pub skip: Bits<16>,
     pub take: Bits<16>,
@@ -83,6 +91,19 @@ pub struct Verdict {
     pub first: Bit,
     /// The peer has opened the connection: it must send an MPA Request; else a Reply.
     pub passive: Bit,
+}
+
+/// What `tcp::rx` tells `tcp::reassembly` beside the verdicts: pulses of one clock, for which nobody waits.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct ReassemblyNote {
+    /// The segment taken last is dealt with.
+    pub settled: Bit,
+    /// With `settled`: RCV.NXT of its connection moved to `rcv_nxt`, and something of this connection may be held.
+    pub advanced: Bit,
+    pub rcv_nxt: Bits<32>,
+    /// Connection `index` needs nothing any more that is held of it.
+    pub forget: Bit,
+    pub index: Bits<16>,
 }
 
 /// Goes before the payload stream of a kept segment. From `tcp::seg_rx` to `mpa::start_rx`, which answers `tcp::rx` with the number of octets that
