@@ -237,7 +237,7 @@ pub struct Conn<const C: usize, const CN: usize, const L: usize, const T: usize,
     ending: Signal<Local, Bit>,
     to_gone: Signal<Local, Bit>,
     finish: Signal<Local, Bit>,
-    release: Signal<Local, Bit>,
+    let_go: Signal<Local, Bit>,
     answered: Signal<Local, Bit>,
     uncount: Signal<Local, Bit>,
     established: Signal<Local, Bit>,
@@ -467,7 +467,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
             ending: Default::default(),
             to_gone: Default::default(),
             finish: Default::default(),
-            release: Default::default(),
+            let_go: Default::default(),
             answered: Default::default(),
             uncount: Default::default(),
             established: Default::default(),
@@ -763,7 +763,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
         self.ending.next = false;
         self.to_gone.next = false;
         self.finish.next = false;
-        self.release.next = false;
+        self.let_go.next = false;
         self.answered.next = false;
         self.uncount.next = false;
         self.established.next = false;
@@ -1205,7 +1205,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                     ConnJob::Reopened => {
                         if self.ph.val() == ConnPhase::Reopening {
                             if self.rxm.val().refused {
-                                self.release.next = true;
+                                self.let_go.next = true;
                                 self.finish.next = true;
                                 if !self.ent.val().dead {
                                     self.n.next.owe_reply = true;
@@ -1332,7 +1332,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                             self.rx_op.d.next = CmRxOp::Reopen;
                             self.cnt_mpa_retries.next = true;
                         } else if (self.ph.val() == ConnPhase::Freeing) | (self.ph.val() == ConnPhase::Gone) {
-                            self.release.next = true;
+                            self.let_go.next = true;
                             if self.ph.val() == ConnPhase::Gone {
                                 self.n.next.phase = ConnPhase::GoneFreed;
                             } else if self.ent.val().delivering {
@@ -1566,7 +1566,7 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
                         self.todo_deadline.d.next = true;
                     }
                 }
-                if self.release.val() {
+                if self.let_go.val() {
                     if self.ent.val().has_user {
                         self.n.next.has_user = false;
                         self.todo_port.d.next = true;
