@@ -4,13 +4,18 @@
 //! yosys makes one netlist that holds all mutants (a pin of a cell inverted or stuck), each switched on by a value of the added input
 //! `mutsel`. Its conditional inversions are left out: on the wide gates that fill a netlist most of them change nothing (an input of
 //! an OR, inverted while another is 1). The model is built once and the block's tests run once per mutant with `IRONWARP_MUTANT=k`; a failure or a
-//! hang kills it. Value 0 is the block as it is and must pass. Survivors are listed with cell and wire; `tests/mutants.tsv` explains
-//! those that no test can see (block, wire, reason).
+//! hang kills it. Value 0 is the block as it is and must pass.
+//!
+//! Some mutants change nothing: a constant pin stuck at its value, a bit of the state where the state is known, an input of a multiplexer that is
+//! not chosen then. A survivor goes to [`equal`], which lets a SAT solver prove that no register, memory or output can ever get another
+//! value; one proved so is no mutant and does not count. What is left is listed with cell and wire; `tests/mutants.tsv` explains those
+//! that no test can see (block, wire, reason).
 use crate::{
     netlist::package_of,
     tools::{self, fail, Error, Result},
 };
 use ironwarp_hdl::elaborate::Emitted;
+use serde_json::{json, Value as Json};
 use std::{
     fmt::Write as _,
     fs,
@@ -23,6 +28,8 @@ use std::{
 
 /// Least share of mutants that must be killed, in percent.
 const PASS_PERCENT: usize = 80;
+/// How long a survivor may take to be proved equal; one that takes longer is not.
+const PROOF_SECONDS: u32 = 30;
 /// Kinds of mutation.
 const MODES: &[&str] = &["inv", "const0", "const1"];
 /// Width of `mutsel`.
@@ -43,7 +50,10 @@ pub struct Options {
     /// Another test of the block's package than the one called like the block
     #[arg(long)]
     test: Option<String>,
-    /// Write docs/reports/mutants-BLOCK-DATE.md (else build/mutants/BLOCK.md)
+    /// Tests that run at a time
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Write docs/reports/mutants-DATE.md (else build/mutants/report.md)
     #[arg(long)]
     report: bool,
 }
@@ -53,6 +63,19 @@ enum Fate {
     Killed,
     Hung,
     Survived,
+    /// Survived, and is the block itself.
+    Equal,
+}
+
+impl Fate {
+    fn name(self) -> &'static str {
+        match self {
+            Fate::Killed => "killed",
+            Fate::Hung => "hung",
+            Fate::Survived => "survived",
+            Fate::Equal => "equal",
+        }
+    }
 }
 
 /// One mutation as yosys listed it.
@@ -82,29 +105,59 @@ impl Mutant {
     }
 }
 
+/// What came of one block.
+struct Outcome {
+    block: &'static str,
+    mutants: Vec<(Mutant, Fate)>,
+    seconds: u64,
+}
+
+impl Outcome {
+    fn count(&self, fate: Fate) -> usize {
+        self.mutants.iter().filter(|(_, f)| *f == fate).count()
+    }
+
+    fn killed(&self) -> usize {
+        self.count(Fate::Killed) + self.count(Fate::Hung)
+    }
+
+    /// Those that change something.
+    fn real(&self) -> usize {
+        self.mutants.len() - self.count(Fate::Equal)
+    }
+
+    fn survivors(&self) -> impl Iterator<Item = &Mutant> {
+        self.mutants.iter().filter(|(_, f)| *f == Fate::Survived).map(|(m, _)| m)
+    }
+}
+
 /// Runs all blocks; an error when one falls short.
 pub fn run(options: &Options) -> Result {
     let notes = tools::read(&tools::root().join("tests/mutants.tsv"))?;
-    let mut short = vec![];
+    let mut outcomes = vec![];
     for block in tools::emit(&options.blocks)? {
-        let (mutants, fates, seconds) = block_run(&block, options)?;
-        let killed = fates.iter().filter(|f| **f != Fate::Survived).count();
-        println!("mutants: {}: {killed} of {} killed, {seconds} s", block.name, mutants.len());
-        let text = report(block.name, options, &mutants, &fates, &notes);
-        let path = if options.report {
-            tools::root().join(format!("docs/reports/mutants-{}-{}.md", block.name, tools::today()))
-        } else {
-            tools::build_dir("mutants")?.join(format!("{}.md", block.name))
-        };
-        tools::write(&path, text)?;
-        for (m, _) in mutants.iter().zip(&fates).filter(|(_, f)| **f == Fate::Survived) {
-            let why = explanation(&notes, block.name, m).unwrap_or("unexplained");
-            println!("mutants: {}: {} survived: {} {} {} wire {}: {why}", block.name, m.number, m.mode, m.cell, m.port, m.wire);
+        let outcome = block_run(&block, options)?;
+        println!(
+            "mutants: {}: {} of {} killed, {} more proved equal, {} s",
+            outcome.block,
+            outcome.killed(),
+            outcome.real(),
+            outcome.count(Fate::Equal),
+            outcome.seconds
+        );
+        for m in outcome.survivors() {
+            let why = explanation(&notes, outcome.block, m).unwrap_or("unexplained");
+            println!("mutants: {}: {} survived: {} {} {} wire {}: {why}", outcome.block, m.number, m.mode, m.cell, m.port, m.wire);
         }
-        if killed * 100 < mutants.len() * PASS_PERCENT {
-            short.push(block.name);
-        }
+        outcomes.push(outcome);
     }
+    let path = if options.report {
+        tools::root().join(format!("docs/reports/mutants-{}.md", tools::today()))
+    } else {
+        tools::build_dir("mutants")?.join("report.md")
+    };
+    tools::write(&path, report(options, &outcomes, &notes))?;
+    let short: Vec<_> = outcomes.iter().filter(|o| o.killed() * 100 < o.real() * PASS_PERCENT).map(|o| o.block).collect();
     if short.is_empty() {
         Ok(())
     } else {
@@ -112,7 +165,7 @@ pub fn run(options: &Options) -> Result {
     }
 }
 
-fn block_run(block: &Emitted, options: &Options) -> Result<(Vec<Mutant>, Vec<Fate>, u64)> {
+fn block_run(block: &Emitted, options: &Options) -> Result<Outcome> {
     let begin = Instant::now();
     let test = options.test.as_deref().unwrap_or(block.name);
     let Some(package) = package_of(test) else {
@@ -127,8 +180,13 @@ fn block_run(block: &Emitted, options: &Options) -> Result<(Vec<Mutant>, Vec<Fat
     }
     // generous, because two runs share the machine with whatever else runs
     let limit = started.elapsed() * 6 + Duration::from_secs(10);
-    let fates = tools::in_pairs(&mutants, |m| run_test(&binary, m.number, limit));
-    Ok((mutants, fates.into_iter().collect::<Result<_>>()?, begin.elapsed().as_secs()))
+    let fates = tools::in_parallel(options.jobs, &mutants, |m| run_test(&binary, m.number, limit));
+    let mut fates = fates.into_iter().collect::<Result<Vec<_>>>()?;
+    let survivors: Vec<_> = mutants.iter().zip(&fates).filter(|(_, f)| **f == Fate::Survived).map(|(m, _)| m.number).collect();
+    for number in equal(block, &survivors, &dir)? {
+        fates[number - 1] = Fate::Equal;
+    }
+    Ok(Outcome { block: block.name, mutants: mutants.into_iter().zip(fates).collect(), seconds: begin.elapsed().as_secs() })
 }
 
 /// Makes `<dir>/<block>.v` with all mutants.
@@ -155,8 +213,78 @@ fn netlist(block: &Emitted, options: &Options, dir: &Path) -> Result<Vec<Mutant>
     }
     let commands = chosen.iter().fold(String::new(), |s, (i, l)| s + &format!("{l} -ctrl mutsel {SELECT_BITS} {i}\n"));
     tools::write(&dir.join("mutate.ys"), commands)?;
-    yosys(block, &format!("{prepare}; script mutate.ys; splitnets -driver; write_verilog -noattr {}.v", block.name), dir)?;
+    let write = format!("write_json mutants.json; splitnets -driver; write_verilog -noattr {}.v", block.name);
+    yosys(block, &format!("{prepare}; script mutate.ys; {write}"), dir)?;
     Ok(chosen.into_iter().map(|(i, l)| Mutant::parse(i, l)).collect())
+}
+
+/// Those of the mutants that are the block itself: two copies of the netlist, one with no mutant and one with this, are cut at registers and
+/// memories, so that their contents become inputs and what goes into them outputs, and no input can tell the two apart.
+fn equal(block: &Emitted, survivors: &[usize], dir: &Path) -> Result<Vec<usize>> {
+    if survivors.is_empty() {
+        return Ok(vec![]);
+    }
+    let text = tools::read(&dir.join("mutants.json"))?;
+    let mutated: Json = serde_json::from_str(&text).map_err(|e| Error(format!("mutants.json: {e}")))?;
+    let Some(broken) = cut(&mutated["modules"][block.name]) else {
+        return fail(format!("{}: yosys' netlist is not understood", block.name));
+    };
+    let whole = unmutated(&broken);
+    let both = json!({ "modules": { "whole": whole, "broken": broken } });
+    tools::write(&dir.join("both.json"), both.to_string())?;
+    let mut script = "read_json both.json\nmiter -equiv -flatten whole broken pair\ncd pair\n".to_owned();
+    for number in survivors {
+        writeln!(script, "log mutant {number}\nsat -timeout {PROOF_SECONDS} -set in_mutsel {number} -prove trigger 0").expect("String");
+    }
+    tools::write(&dir.join("equal.ys"), script)?;
+    let limit = 120 + PROOF_SECONDS * survivors.len() as u32;
+    let (ok, text) = tools::run(&tools::yosys(), &["-s", "equal.ys"], dir, limit)?;
+    if !ok {
+        return fail(format!("{}: yosys:\n{text}", block.name));
+    }
+    let mut proved = vec![];
+    let mut number = 0;
+    for line in text.lines() {
+        if let Some(n) = line.strip_prefix("mutant ").and_then(|n| n.parse().ok()) {
+            number = n;
+        }
+        if line.contains("SAT proof finished - no model found: SUCCESS!") {
+            proved.push(number);
+        }
+    }
+    Ok(proved)
+}
+
+/// A module of yosys' JSON without its registers and memories: what they put out is an input, what goes into them an output.
+fn cut(module: &Json) -> Option<Json> {
+    let mut ports = module["ports"].as_object()?.clone();
+    let mut cells = module["cells"].as_object()?.clone();
+    let mut names = 0..;
+    for cell in cells.values().filter(|c| is_state(c)) {
+        for (port, bits) in cell["connections"].as_object()? {
+            let direction = if cell["port_directions"][port] == "output" { "input" } else { "output" };
+            ports.insert(format!("cut{}", names.next()?), json!({ "direction": direction, "bits": bits }));
+        }
+    }
+    cells.retain(|_, c| !is_state(c) && c["type"] != "$scopeinfo");
+    Some(json!({ "ports": ports, "cells": cells }))
+}
+
+fn is_state(cell: &Json) -> bool {
+    cell["type"].as_str().is_some_and(|t| t.starts_with("$mem") || t.contains("dff"))
+}
+
+/// The same module with its input `mutsel` not connected and 0 instead.
+fn unmutated(module: &Json) -> Json {
+    let mut module = module.clone();
+    let select = module["ports"]["mutsel"]["bits"].as_array().cloned().unwrap_or_default();
+    let pins = module["cells"].as_object_mut().into_iter().flat_map(|cells| cells.values_mut());
+    for bits in pins.filter_map(|c| c["connections"].as_object_mut()).flat_map(|c| c.values_mut()).filter_map(Json::as_array_mut) {
+        for bit in bits.iter_mut().filter(|b| select.contains(b)) {
+            *bit = json!("0");
+        }
+    }
+    module
 }
 
 fn yosys(block: &Emitted, script: &str, dir: &Path) -> Result {
@@ -180,7 +308,7 @@ fn build(package: &str, test: &str, dir: &Path) -> Result<PathBuf> {
     let text = String::from_utf8_lossy(&output.stdout);
     let binary = text
         .lines()
-        .filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok())
+        .filter_map(|l| serde_json::from_str::<Json>(l).ok())
         .filter(|m| m["target"]["name"] == test)
         .find_map(|m| m["executable"].as_str().map(PathBuf::from));
     match binary {
@@ -239,37 +367,37 @@ fn explanation<'a>(notes: &'a str, block: &str, mutant: &Mutant) -> Option<&'a s
     })
 }
 
-fn report(block: &str, options: &Options, mutants: &[Mutant], fates: &[Fate], notes: &str) -> String {
-    let count = |f| fates.iter().filter(|x| **x == f).count();
-    let survived = count(Fate::Survived);
+fn report(options: &Options, outcomes: &[Outcome], notes: &str) -> String {
     let mut out = format!(
-        "<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->\n# Mutants of `{block}`, {}\n\n\
-         `cargo xtask mutants --count {} --seed {}{} {block}`: {} mutants, {} killed by a failing test, {} by a hang, {survived} survived: {} % killed.\n\n",
+        "<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->\n# Mutants, {}\n\n\
+         Each block is broken in one place at a time, and its own tests run: do they see it?\n\n\
+         ```\ncargo xtask mutants --count {} --seed {}{} {}\n```\n\n\
+         The places are chosen by yosys, evenly over cells and wires: a pin inverted (`inv`) or stuck (`const0`, `const1`). `equal`: survived, and \
+         proved to change no register, memory or output in any state, so that it is no mutant and does not count; `hung`: killed, because \
+         a test did not end.\n\n\
+         | block | mutants | killed | of these hung | survived | killed of all | left out as equal |\n|---|---|---|---|---|---|---|\n",
         tools::today(),
         options.count,
         options.seed,
         options.test.as_ref().map_or(String::new(), |t| format!(" --test {t}")),
-        mutants.len(),
-        count(Fate::Killed),
-        count(Fate::Hung),
-        (mutants.len() - survived) * 100 / mutants.len(),
+        options.blocks.join(" "),
     );
-    out += "Mode: `inv` inverted, `const0`/`const1` stuck. Mutants are chosen by yosys, evenly over cells and wires.\n";
-    if survived > 0 {
-        out += "\n## Survivors\n| mutant | mode | cell | port | wire | why |\n|---|---|---|---|---|---|\n";
-        for (m, _) in mutants.iter().zip(fates).filter(|(_, f)| **f == Fate::Survived) {
-            let why = explanation(notes, block, m).unwrap_or("unexplained");
-            writeln!(out, "| {} | {} | `{}` | {} | `{}` | {why} |", m.number, m.mode, m.cell, m.port, m.wire).expect("String");
-        }
+    for o in outcomes {
+        let (real, killed) = (o.real(), o.killed());
+        let percent = killed * 100 / real.max(1);
+        let (hung, survived, equal) = (o.count(Fate::Hung), o.count(Fate::Survived), o.count(Fate::Equal));
+        writeln!(out, "| {} | {real} | {killed} | {hung} | {survived} | {percent} % | {equal} |", o.block).expect("String");
     }
-    out += "\n## All\n| mutant | mode | port | wire | fate |\n|---|---|---|---|---|\n";
-    for (m, fate) in mutants.iter().zip(fates) {
-        let fate = match fate {
-            Fate::Killed => "killed",
-            Fate::Hung => "hung",
-            Fate::Survived => "survived",
-        };
-        writeln!(out, "| {} | {} | {} | `{}` | {fate} |", m.number, m.mode, m.port, m.wire).expect("String");
+    out += "\n## Survivors\nWhy no test sees them: `tests/mutants.tsv`.\n\n| block | mutant | mode | cell and port | wire | why |\n|---|---|---|---|---|---|\n";
+    for (o, m) in outcomes.iter().flat_map(|o| o.survivors().map(move |m| (o, m))) {
+        let why = explanation(notes, o.block, m).unwrap_or("unexplained");
+        writeln!(out, "| {} | {} | {} | `{} {}` | `{}` | {why} |", o.block, m.number, m.mode, m.cell, m.port, m.wire).expect("String");
+    }
+    for o in outcomes {
+        write!(out, "\n## {}\n| mutant | mode | cell and port | wire | fate |\n|---|---|---|---|---|\n", o.block).expect("String");
+        for (m, fate) in &o.mutants {
+            writeln!(out, "| {} | {} | `{} {}` | `{}` | {} |", m.number, m.mode, m.cell, m.port, m.wire, fate.name()).expect("String");
+        }
     }
     out
 }
@@ -283,6 +411,24 @@ mod tests {
         let line = "mutate -mode inv -module \\top -cell $add$a.v:3$1 -port \\Y -portbit 2 -wire \\sum -wirebit 2 -src a.v:3";
         let m = Mutant::parse(3, line);
         assert_eq!((m.mode.as_str(), m.cell.as_str(), m.port.as_str(), m.wire.as_str()), ("inv", "$add$a.v:3$1", "Y[2]", "sum[2]"));
+    }
+
+    #[test]
+    fn registers_are_cut_and_the_whole_copy_has_no_mutant() {
+        let module = json!({
+            "ports": { "mutsel": { "direction": "input", "bits": [2] }, "y": { "direction": "output", "bits": [3] } },
+            "cells": {
+                "r": { "type": "$dff", "port_directions": { "D": "input", "Q": "output" }, "connections": { "D": [4], "Q": [3] } },
+                "x": { "type": "$xor", "port_directions": { "A": "input", "B": "input", "Y": "output" }, "connections": { "A": [2], "B": [3], "Y": [4] } },
+            },
+        });
+        let broken = cut(&module).expect("well-formed");
+        assert_eq!(broken["ports"]["cut0"], json!({ "direction": "output", "bits": [4] }));
+        assert_eq!(broken["ports"]["cut1"], json!({ "direction": "input", "bits": [3] }));
+        assert_eq!(broken["cells"].as_object().map(|c| c.len()), Some(1));
+        let whole = unmutated(&broken);
+        assert_eq!(whole["cells"]["x"]["connections"], json!({ "A": ["0"], "B": [3], "Y": [4] }));
+        assert_eq!(whole["ports"], broken["ports"]);
     }
 
     #[test]

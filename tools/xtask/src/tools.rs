@@ -125,10 +125,15 @@ pub fn emit(names: &[String]) -> Result<Vec<Emitted>> {
 
 /// Calls `work` for every item, two at a time (the tools are single-threaded, memory is not endless); results in order.
 pub fn in_pairs<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    in_parallel(2, items, work)
+}
+
+/// Calls `work` for every item, `jobs` at a time; results in order.
+pub fn in_parallel<T: Sync, R: Send>(jobs: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..2 {
+        for _ in 0..jobs.max(1) {
             scope.spawn(|| loop {
                 let i = next.fetch_add(1, Ordering::Relaxed);
                 let Some(item) = items.get(i) else { break };
