@@ -251,6 +251,23 @@ fn all_at_once_expire_once_each_and_sets_go_on() {
     assert_eq!(expired, [3]);
 }
 
+/// Covers: MPA-42
+#[test]
+fn sets_without_a_pause_do_not_keep_a_deadline_from_expiring() {
+    let mut b = Bench::new(bench::seed("deadlines"), 1000);
+    for index in [0, 7, TIMERS - 1] {
+        b.set(index, Some(b.time));
+        for k in 0..ROUND + STEP {
+            if b.setting.is_none() {
+                b.set((index + 1 + k as usize % (TIMERS - 1)) % TIMERS, Some(b.time + 50_000));
+            }
+            b.clock(0, false);
+        }
+        assert_eq!(b.clock(0, true), Some(index), "a visit goes between two sets");
+        b.setting = None;
+    }
+}
+
 #[test]
 fn a_reset_at_any_time_clears_all() {
     let seed = bench::seed("deadlines");

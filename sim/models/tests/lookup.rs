@@ -185,6 +185,68 @@ fn a_find_takes_6_clocks_for_an_empty_chain_8_for_its_first_and_2_more_for_each_
     }
 }
 
+/// The chain of a tuple among `chains`: three rounds of HalfSipHash's mixing, one a word.
+fn chain(secret: u32, t: Tuple, chains: usize) -> usize {
+    let turned = secret.rotate_left(16);
+    let [mut v0, mut v1, mut v2, mut v3] = [secret, turned, secret ^ 0x6c79_6765, turned ^ 0x7465_6462];
+    for word in [t.remote_ip, u32::from(t.local_port) << 16 | u32::from(t.remote_port), t.local_ip] {
+        v3 ^= word;
+        v0 = v0.wrapping_add(v1);
+        v1 = v1.rotate_left(5) ^ v0;
+        v0 = v0.rotate_left(16);
+        v2 = v2.wrapping_add(v3);
+        v3 = v3.rotate_left(8) ^ v2;
+        v0 = v0.wrapping_add(v3);
+        v3 = v3.rotate_left(7) ^ v0;
+        v2 = v2.wrapping_add(v1);
+        v1 = v1.rotate_left(13) ^ v2;
+        v2 = v2.rotate_left(16);
+        v0 ^= word;
+    }
+    (v1 ^ v3) as usize % chains
+}
+
+/// With any tuple and any secret. A mistake in the hash changes no answer, only how long a chain is: so the clocks of each request are foretold.
+#[test]
+fn each_tuple_is_in_the_chain_that_the_hash_says_and_costs_its_clocks() {
+    let seed = bench::seed("lookup");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    for _ in 0..4 {
+        let secret = rng.random();
+        let mut b = Full::new(seed, secret);
+        // latest first, as they are walked
+        let mut chains = vec![vec![]; 128];
+        let mut owned: HashMap<u16, Tuple> = HashMap::new();
+        for _ in 0..3000 {
+            let any = Tuple { local_ip: rng.random(), remote_ip: rng.random(), local_port: rng.random(), remote_port: rng.random() };
+            let index = rng.random_range(0..64);
+            let known = owned.get(&index).copied();
+            match (rng.random_range(0..8), known) {
+                (0, Some(t)) => {
+                    b.ask(Op::Remove, ANY, index, 0);
+                    let its = &mut chains[chain(secret, t, 128)];
+                    let before = its.iter().position(|i| *i == index).expect("in its chain");
+                    assert_eq!(b.clocks, 7 + 2 * before as u32, "Remove");
+                    its.remove(before);
+                    owned.remove(&index);
+                }
+                (_, None) => {
+                    b.ask(Op::Insert, any, index, 0);
+                    chains[chain(secret, any, 128)].insert(0, index);
+                    owned.insert(index, any);
+                }
+                (n, Some(t)) => {
+                    let t = if n < 5 { t } else { any };
+                    let its = &chains[chain(secret, t, 128)];
+                    let before = its.iter().position(|i| owned[i] == t);
+                    assert_eq!(b.find(t), before.map(|n| its[n]));
+                    assert_eq!(b.clocks, before.map_or(6 + 2 * its.len(), |n| 8 + 2 * n) as u32, "Find");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn which_tuples_collide_depends_on_the_secret() {
     let seed = bench::seed("lookup");

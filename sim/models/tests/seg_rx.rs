@@ -239,13 +239,13 @@ fn options_of_every_kind_length_and_header() {
     let mut b = Bench::new(seed);
     for offset in 5..=15usize {
         for kind in 0..=255u8 {
-            for length in [0, 1, 2, 3, 4, 40, 255] {
+            for length in [0, 1, 2, 3, 4, 5, 6, 12, 20, 36, 40, 68, 132, 255] {
                 let room = 4 * (offset - 5);
                 let mut options: Vec<_> = (0..room).map(|_| 1).collect();
                 if room > 0 {
-                    // anywhere; what is beyond it is anything
+                    // anywhere; what is beyond it is anything, or padding, so that a wrong length is not made good by a broken list
                     let at = b.rng.random_range(0..room);
-                    let rest = octets(&mut b.rng, room - at);
+                    let rest = if b.rng.random() { octets(&mut b.rng, room - at) } else { vec![1; room - at] };
                     options[at..].copy_from_slice(&rest);
                     options[at] = kind;
                     if at + 1 < room {
@@ -321,8 +321,17 @@ fn payload_is_what_the_verdict_takes_and_nothing_else() {
         b.rng.random::<u64>();
         b.run(&case, 20_000).expect("ends");
     }
-    // each alignment of each header with each end
+    // as long as a datagram can be
     (b.valid, b.ready, b.judge) = (1.0, 1.0, 1.0);
+    for len in [0x4000, 0x8000, 0xffff - 60] {
+        let payload = octets(&mut b.rng, len);
+        for skip in [0, 1, len / 2, len - 1] {
+            let mut case = case(&mut b.rng.clone(), &[1; 20], payload.clone(), 0);
+            case.kept = Some(Kept { index: 2, skip, take: len - skip, first: false, passive: true });
+            b.run(&case, 20_000).expect("ends");
+        }
+    }
+    // each alignment of each header with each end
     for (offset, skip, take) in (0..=10).flat_map(|o| (0..9).flat_map(move |s| (1..26).map(move |t| (o, s, t)))) {
         for behind in [0, 1, 9] {
             let payload = octets(&mut b.rng, skip + take + behind);

@@ -182,7 +182,7 @@ impl Bench {
             ird_word: self.rng.random(),
             ord_word: self.rng.random(),
         };
-        (frame, self.rng.random::<u64>() >> 16)
+        (frame, self.rng.random())
     }
 }
 
