@@ -12,7 +12,7 @@ else
 RUN_TESTS := cargo test --workspace --no-fail-fast -- --test-threads $(TEST_THREADS)
 endif
 
-.PHONY: help setup demo test lint synth pnr formal mutants bench docs netlist-test waves tap vfio-guest clean
+.PHONY: help setup demo test lint synth pnr formal mutants mutants-tcp bench docs netlist-test waves tap vfio-guest clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -58,6 +58,10 @@ mutants: setup ## Break port_db, arp and engine MUTANTS times each and see wheth
 
 bench: setup ## What connections cost: latencies stage by stage in cycles, set-ups a second; build/report/bench.json
 	cargo run --quiet --release -p ironwarp-cli -- bench
+
+TCP_BLOCKS := seg_rx seg_tx lookup isn deadlines tcp_rx tcp_tx start_rx start_tx negotiate conn
+mutants-tcp: ## The same for the blocks of TCP, MPA and connections, 60 mutants each (hours)
+	$(MAKE) mutants MUTANTS=60 MUTANT_BLOCKS="$(TCP_BLOCKS)"
 
 waves: setup ## FST of one test: make waves BLOCK=chan_fifo
 	WAVES=1 cargo test -p ironwarp-models --test $(or $(BLOCK),chan_fifo)

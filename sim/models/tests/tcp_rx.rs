@@ -1432,6 +1432,19 @@ fn payload_is_trimmed_to_what_is_new_and_in_the_window() {
     assert_eq!(b.segment(p3.at(10).segment(ACK, 100)).keep, keep(0, 10, false));
 }
 
+/// Covers: TCP-36
+#[test]
+fn payload_of_any_length_is_payload() {
+    let mut b = Bench::new(37);
+    b.r.window = u16::MAX;
+    b.eat = 0;
+    let p = b.active(tuple(0), 100, HIGH);
+    for len in (0..16).map(|bit| 1 << bit) {
+        let keep = Keep { index: p.index, skip: 0, take: len, first: true, passive: false };
+        assert_eq!(b.segment(p.segment(ACK, len)).keep, Some(keep));
+    }
+}
+
 /// Covers: TCP-37
 #[test]
 fn payload_and_fin_out_of_order_are_answered_and_dropped() {
