@@ -57,6 +57,7 @@ pub static CATALOG: &[Entry] = &[
     part("l2_ring", |n| elaborate(n, Box::<crate::net::l2_ring::L2Ring>::default())),
     both("l2_rx", |n| elaborate(n, Box::<crate::net::l2_rx::L2Rx<10, 11>>::default())),
     both("l2_tx", |n| elaborate(n, Box::<crate::net::l2_tx::L2Tx<8, 11, 4>>::default())),
+    both("loopback", |n| elaborate(n, Box::<crate::net::loopback::Loopback<8, 9>>::default())),
     both("start_rx", |n| elaborate(n, Box::<crate::mpa::start_rx::StartRx<5, 14>>::default())),
     both("start_tx", |n| elaborate(n, Box::<crate::mpa::start_tx::StartTx<5, 32>>::default())),
     both("negotiate", |n| elaborate(n, Box::<crate::mpa::negotiate::Negotiate<8>>::default())),

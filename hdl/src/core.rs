@@ -19,8 +19,8 @@ use crate::host::{
     pulse_merge::PulseMerge, pulses::*, regs::Regs, reset_seq::ResetSeq, time::Time,
 };
 use crate::net::{
-    arp::Arp, icmp::Icmp, l2_rx::L2Rx, l2_tx::L2Tx, neighbor_share::NeighborShare, neighbor_types::*, rx_buffer::RxBuffer,
-    rx_parser::RxParser, rx_router::RxRouter, tx_mux::TxMux, types::*,
+    arp::Arp, icmp::Icmp, l2_rx::L2Rx, l2_tx::L2Tx, loopback::Loopback, neighbor_share::NeighborShare, neighbor_types::*,
+    rx_buffer::RxBuffer, rx_parser::RxParser, rx_router::RxRouter, tx_mux::TxMux, types::*,
 };
 use crate::stream::*;
 use rust_hdl::prelude::*;
@@ -110,6 +110,7 @@ pub struct Core {
     l2_rx: L2Rx<10, 11>,
     l2_tx: L2Tx<8, 11, 4>,
     tx_mux: TxMux<4>,
+    loopback: Loopback<8, 9>,
     neighbor_share: NeighborShare,
     connections: Connections,
     mac: Signal<Local, Bits<48>>,
@@ -206,6 +207,7 @@ impl Default for Core {
             l2_rx: Default::default(),
             l2_tx: Default::default(),
             tx_mux: Default::default(),
+            loopback: Default::default(),
             neighbor_share: Default::default(),
             connections: Default::default(),
             mac: Default::default(),
@@ -236,7 +238,7 @@ impl Logic for Core {
         clock!(self, clock, regs, time_base, reset_seq, irq, counters, dma_read, dma_write, cmd_ring, evt_ring, engine, port_db);
         clock!(self, clock, arp_ignored, meta_dropped, doorbell_errors, ip4_out_pkts, cmd_done, cmd_errors, cmd_unknown, stale_handles);
         clock!(self, clock, cmd_split, evt_merge, port_share, neighbor_share, connections);
-        clock!(self, clock, rx_parser, rx_buffer, rx_router, icmp, arp, l2_rx, l2_tx, tx_mux);
+        clock!(self, clock, rx_parser, rx_buffer, rx_router, icmp, arp, l2_rx, l2_tx, tx_mux, loopback);
         self.clear.next = self.reset_seq.clear.val();
         self.enabled.next = self.reset_seq.enabled.val();
 
@@ -259,6 +261,7 @@ impl Logic for Core {
         self.l2_rx.reset.next = self.clear.val();
         self.l2_tx.reset.next = self.clear.val();
         self.tx_mux.reset.next = self.clear.val();
+        self.loopback.reset.next = self.clear.val();
         self.evt_merge.reset.next = self.clear.val();
         self.port_share.reset.next = self.clear.val();
         self.neighbor_share.reset.next = self.clear.val();
@@ -409,17 +412,19 @@ impl Logic for Core {
         self.word.next = self.regs.strobe_value.val();
         self.doorbell.next = self.word.val().get_bits::<16>(0);
 
-        // MAC -> parser -> buffer -> router
+        // MAC, loop -> parser -> buffer -> router
         self.rx_parser.enable.next = self.enabled.val();
         self.rx_parser.mac.next = self.mac.val();
         self.rx_parser.mtu.next = self.mtu.val();
         self.rx_parser.multicast.next = self.l2_control.val().get_bit(1);
         self.rx_parser.promiscuous.next = self.l2_control.val().get_bit(2);
-        self.rx_parser.beat.next.data = self.rx_data.val();
-        self.rx_parser.beat.next.keep = self.rx_keep.val();
-        self.rx_parser.beat.next.last = self.rx_last.val();
-        self.rx_parser.beat.next.error = self.rx_error.val();
-        self.rx_parser.valid.next = self.rx_valid.val();
+        self.loopback.from_mac.next.data = self.rx_data.val();
+        self.loopback.from_mac.next.keep = self.rx_keep.val();
+        self.loopback.from_mac.next.last = self.rx_last.val();
+        self.loopback.from_mac.next.error = self.rx_error.val();
+        self.loopback.from_mac_valid.next = self.rx_valid.val();
+        self.rx_parser.beat.next = self.loopback.rx.val();
+        self.rx_parser.valid.next = self.loopback.rx_valid.val();
         for i in 0..4 {
             self.rx_parser.addresses[i].next = self.engine.addresses[i].val();
             self.l2_tx.local[i].next = self.engine.addresses[i].val();
@@ -522,16 +527,19 @@ impl Logic for Core {
         DmaDoneSrc::join(&mut self.dma_write.done[1], &mut self.l2_rx.wr_done);
         DmaDoneSrc::join(&mut self.dma_write.done[2], &mut self.l2_tx.wr_done);
 
-        // sources -> MAC
+        // sources -> MAC, loop
         StreamSrc::join(&mut self.arp.out, &mut self.tx_mux.inp[0]);
         StreamSrc::join(&mut self.icmp.out, &mut self.tx_mux.inp[1]);
         StreamSrc::join(&mut self.l2_tx.out, &mut self.tx_mux.inp[2]);
         StreamSrc::join(&mut self.connections.out, &mut self.tx_mux.inp[3]);
-        self.tx_data.next = self.tx_mux.out.beat.val().data;
-        self.tx_keep.next = self.tx_mux.out.beat.val().keep;
-        self.tx_last.next = self.tx_mux.out.beat.val().last;
-        self.tx_valid.next = self.tx_mux.out.valid.val();
-        self.tx_mux.out.ready.next = self.tx_ready.val();
+        self.tx_mux.own_mac.next = self.mac.val();
+        self.loopback.to_own.next = self.tx_mux.to_own.val();
+        StreamSrc::join(&mut self.tx_mux.out, &mut self.loopback.tx);
+        self.tx_data.next = self.loopback.out.beat.val().data;
+        self.tx_keep.next = self.loopback.out.beat.val().keep;
+        self.tx_last.next = self.loopback.out.beat.val().last;
+        self.tx_valid.next = self.loopback.out.valid.val();
+        self.loopback.out.ready.next = self.tx_ready.val();
         // counters that several blocks move
         self.arp_ignored.reset.next = self.clear.val();
         self.arp_ignored.inp[0].next = self.rx_parser.cnt_arp_in_ignored.val();
@@ -655,6 +663,8 @@ impl Logic for Core {
         self.pulses.next.conn_created = self.connections.cnt_conn_created.val();
         self.pulses.next.conn_freed = self.connections.cnt_conn_freed.val();
         self.pulses.next.conn_established = self.connections.cnt_conn_established.val();
+        self.pulses.next.eth_loop_frames = self.loopback.cnt_eth_loop_frames.val();
+        self.pulses.next.eth_loop_dropped = self.loopback.cnt_eth_loop_dropped.val();
         self.counters.pulses.next = self.pulses.val();
     }
 }

@@ -2,12 +2,12 @@
 //! The rows of the counter table: `Variant field_name "nameShownByTools" "meaning";`. The position is the counter's number.
 
 /// Number of counters (rows of [`for_each_counter!`]).
-pub const COUNTERS: usize = 93;
+pub const COUNTERS: usize = 95;
 
 /// Calls `$callback!{ rows }` with every counter, in the order of their numbers.
 #[macro_export]
 macro_rules! for_each_counter { ($callback:ident) => { $callback! {
-    EthInFrames        eth_in_frames         "ethInFrames"        "Frames that the MAC delivered whole and without error";
+    EthInFrames        eth_in_frames         "ethInFrames"        "Frames that the MAC or the loop delivered whole and without error";
     EthOutFrames       eth_out_frames        "ethOutFrames"       "Frames given to the MAC";
     EthInFcsErrors     eth_in_fcs_errors     "ethInFcsErrors"     "Frames that the MAC marked as damaged (ETH-4)";
     EthInRunts         eth_in_runts          "ethInRunts"         "Frames under 60 octets without FCS (ETH-4)";
@@ -100,4 +100,6 @@ macro_rules! for_each_counter { ($callback:ident) => { $callback! {
     ConnCreated        conn_created          "connCreated"        "Connections made, active and passive";
     ConnFreed          conn_freed            "connFreed"          "Connections freed";
     ConnEstablished    conn_established      "connEstablished"    "Connections whose start-up succeeded";
+    EthLoopFrames      eth_loop_frames       "ethLoopFrames"      "Frames to the own MAC address, given to the receive side instead of the wire";
+    EthLoopDropped     eth_loop_dropped      "ethLoopDropped"     "Frames to the own MAC address dropped for lack of room";
 } } }

@@ -13,7 +13,7 @@
 //! * no flag: the frame is being sent.
 //!
 //! All but the last two count in `cnt_l2_out_errors`. With TX_RESOLVE the next hop is looked up for each frame just before it is sent
-//! (ARP-9), broadcast and multicast destinations get their group MAC address without a look-up (ARP-10). After a frame was put to wait, its
+//! (ARP-9), broadcast and multicast destinations get their group MAC address without a look-up (ARP-10), own addresses the own one. After a frame was put to wait, its
 //! next hop is looked up once more, so that a notice that came between is not missed.
 //!
 //! **States.** One frame at a time is read and decided upon while the one before is sent; the next descriptor is fetched meanwhile.
@@ -323,6 +323,9 @@ impl<const A: usize, const AS: usize, const W: usize> Logic for L2Tx<A, AS, W> {
                     if self.next_hop.route.val().resolve {
                         self.state.d.next = L2TxState::Query;
                     } else if self.next_hop.route.val().group {
+                        self.state.d.next = L2TxState::Send;
+                    } else if self.next_hop.route.val().own {
+                        self.mac.d.next = self.own_mac.val();
                         self.state.d.next = L2TxState::Send;
                     } else {
                         self.done_flags.d.next = 32.into();

@@ -6,6 +6,7 @@ pub mod icmp;
 pub mod l2_ring;
 pub mod l2_rx;
 pub mod l2_tx;
+pub mod loopback;
 pub mod neighbor_share;
 pub mod neighbor_types;
 pub mod next_hop;

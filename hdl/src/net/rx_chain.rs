@@ -91,6 +91,7 @@ impl Logic for RxChain {
         self.echo.reset.next = self.reset.val();
         self.mux.reset.next = self.reset.val();
         self.mux.stop.next = false;
+        self.mux.own_mac.next = self.mac.val();
         self.parser.enable.next = self.enable.val();
         self.parser.mac.next = self.mac.val();
         self.parser.mtu.next = self.mtu.val();

@@ -3,14 +3,15 @@
 //!
 //! Interface: `inp[i]` from source i, `out` to the MAC. `error` of the sources is not looked at: a source offers only frames that it
 //! means. In a last beat the octets outside `keep` may have any value; here they become zero, and a frame under 60 octets is
-//! filled up with zero octets to 60 (ETH-2). `cnt_eth_out_frames` pulses when the MAC takes a frame's last beat,
-//! `cnt_eth_out_underrun` when that frame had a gap: the MAC was ready inside it and no beat was there.
+//! filled up with zero octets to 60 (ETH-2). `to_own` says with each beat whether its frame goes to `own_mac`: `net::loopback` takes it then.
+//! `cnt_eth_out_frames` pulses when the MAC takes a frame's last beat, `cnt_eth_out_underrun` when that frame had a gap: the MAC was ready inside
+//! it and no beat was there.
 //!
 //! States: `busy` = a source has the turn (`idle`, `stop`: so that a reset cuts no frame); `pad` = its frame has ended but has not reached 60 octets. The next source is the first one
 //! with `valid`, counted upwards from the one after the last served.
 //!
 //! Timing: `out` is a register; one beat a clock within a frame, one idle clock between frames (the wire's own gap is 3 beats),
-//! 2 clocks from a source's first `valid` to `out.valid` when idle. Memory: none; 80 flip-flops.
+//! 2 clocks from a source's first `valid` to `out.valid` when idle. Memory: none; 81 flip-flops.
 use crate::stream::*;
 use rust_hdl::prelude::*;
 
@@ -22,6 +23,8 @@ pub struct TxMux<const N: usize> {
     pub stop: Signal<In, Bit>,
     /// Nothing of a frame is here: a reset now cuts none.
     pub idle: Signal<Out, Bit>,
+    pub own_mac: Signal<In, Bits<48>>,
+    pub to_own: Signal<Out, Bit>,
     pub inp: [StreamSink; N],
     pub out: StreamSrc,
     pub cnt_eth_out_frames: Signal<Out, Bit>,
@@ -34,6 +37,8 @@ pub struct TxMux<const N: usize> {
     index: DFF<Bits<4>>,
     held: DFF<Beat>,
     full: DFF<Bit>,
+    /// The frame of `held` goes to the own MAC address.
+    own: DFF<Bit>,
     /// There was a gap in this frame / in the frame whose last beat is in `held`.
     gap: DFF<Bit>,
     late: DFF<Bit>,
@@ -45,6 +50,7 @@ pub struct TxMux<const N: usize> {
     beat: Signal<Local, Beat>,
     valid: Signal<Local, Bit>,
     keep: Signal<Local, Bits<8>>,
+    data: Signal<Local, Bits<64>>,
     clean: Signal<Local, Bits<64>>,
     put: Signal<Local, Beat>,
     put_valid: Signal<Local, Bit>,
@@ -59,6 +65,8 @@ impl<const N: usize> Default for TxMux<N> {
             reset: Default::default(),
             stop: Default::default(),
             idle: Default::default(),
+            own_mac: Default::default(),
+            to_own: Default::default(),
             inp: std::array::from_fn(|_| Default::default()),
             out: Default::default(),
             cnt_eth_out_frames: Default::default(),
@@ -69,6 +77,7 @@ impl<const N: usize> Default for TxMux<N> {
             index: Default::default(),
             held: Default::default(),
             full: Default::default(),
+            own: Default::default(),
             gap: Default::default(),
             late: Default::default(),
             offer: Default::default(),
@@ -79,6 +88,7 @@ impl<const N: usize> Default for TxMux<N> {
             beat: Default::default(),
             valid: Default::default(),
             keep: Default::default(),
+            data: Default::default(),
             clean: Default::default(),
             put: Default::default(),
             put_valid: Default::default(),
@@ -91,12 +101,14 @@ impl<const N: usize> Default for TxMux<N> {
 impl<const N: usize> Logic for TxMux<N> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, busy, pad, turn, index, held, full, gap, late);
+        dff_setup!(self, clock, busy, pad, turn, index, held, full, own, gap, late);
         self.out.beat.next = self.held.q.val();
         self.out.valid.next = self.full.q.val();
+        self.to_own.next = self.own.q.val();
         self.room.next = !self.full.q.val() | self.out.ready.val();
-        self.cnt_eth_out_frames.next = self.full.q.val() & self.out.ready.val() & self.held.q.val().last;
-        self.cnt_eth_out_underrun.next = self.full.q.val() & self.out.ready.val() & self.held.q.val().last & self.late.q.val();
+        self.cnt_eth_out_frames.next = self.full.q.val() & self.out.ready.val() & self.held.q.val().last & !self.own.q.val();
+        self.cnt_eth_out_underrun.next =
+            self.full.q.val() & self.out.ready.val() & self.held.q.val().last & self.late.q.val() & !self.own.q.val();
 
         // the first offer after the turn, else the first of all
         self.offer.next = 0.into();
@@ -136,13 +148,14 @@ impl<const N: usize> Logic for TxMux<N> {
             }
         }
         self.keep.next = self.beat.val().keep;
+        self.data.next = self.beat.val().data;
         if self.pad.q.val() {
             self.keep.next = 0.into();
         }
         self.clean.next = 0.into();
         for i in 0..8 {
             if self.keep.val().get_bit(i) {
-                self.clean.next = self.clean.val() | (self.beat.val().data & self.lane[i].val());
+                self.clean.next = self.clean.val() | (self.data.val() & self.lane[i].val());
             }
         }
         self.put.next.data = self.clean.val();
@@ -166,6 +179,9 @@ impl<const N: usize> Logic for TxMux<N> {
             if self.put_valid.val() {
                 self.held.d.next = self.put.val();
                 self.late.d.next = self.gap.q.val();
+                if self.index.q.val() == 0 {
+                    self.own.d.next = self.data.val().get_bits::<48>(0) == self.own_mac.val();
+                }
                 if self.index.q.val() != 8 {
                     self.index.d.next = self.index.q.val() + 1;
                 }

@@ -19,6 +19,8 @@ struct Bench {
     sources: [Source; 4],
     frame: Vec<u8>,
     out: Vec<Vec<u8>>,
+    /// `to_own` of each frame in `out`.
+    own: Vec<bool>,
     counted: (u64, u64),
 }
 
@@ -42,7 +44,8 @@ impl Bench {
         m.reset.set(true);
         m.tick();
         m.reset.set(false);
-        Bench { m, sources: Default::default(), frame: vec![], out: vec![], counted: (0, 0) }
+        m.own_mac.set(net::mac_number(net::MAC));
+        Bench { m, sources: Default::default(), frame: vec![], out: vec![], own: vec![], counted: (0, 0) }
     }
 
     fn clock(&mut self, rng: &mut impl Rng, offering: f64, ready: bool) {
@@ -76,6 +79,10 @@ impl Bench {
             push(&mut self.frame, data, keep);
             let used = keep.count_ones() * 8;
             assert!(used == 64 || data >> used == 0, "octets outside keep are zero");
+            if self.frame.len() <= 8 {
+                self.own.push(m.to_own.get());
+            }
+            assert_eq!(self.own.last(), Some(&m.to_own.get()), "the same for the whole frame");
             if last {
                 self.out.push(std::mem::take(&mut self.frame));
             }
@@ -139,6 +146,33 @@ fn frames_stay_whole_and_in_order_of_their_source() {
         }
         assert!(expect.iter().all(VecDeque::is_empty), "round {round}: a frame is missing");
     }
+}
+
+#[test]
+fn frames_to_the_own_address_are_marked_and_not_counted() {
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(2);
+    let mut b = Bench::new();
+    for _ in 0..300 {
+        let len = rng.random_range(14..200);
+        let mut frame = octets(&mut rng, len);
+        frame[..6].copy_from_slice(&net::MAC);
+        if rng.random() {
+            frame[rng.random_range(0..6)] ^= 1 << rng.random_range(0..8);
+        }
+        let source = rng.random_range(0..4);
+        b.sources[source].frames.push_back(frame);
+    }
+    while b.sources.iter().any(|s| !s.frames.is_empty()) {
+        let ready = rng.random_bool(0.7);
+        b.clock(&mut rng, 0.9, ready);
+    }
+    for _ in 0..60 {
+        b.clock(&mut rng, 1.0, true);
+    }
+    assert_eq!(b.out.len(), 300);
+    let marked: Vec<_> = b.out.iter().map(|frame| frame[..6] == net::MAC).collect();
+    assert!(b.own == marked && marked.contains(&true) && marked.contains(&false));
+    assert_eq!(b.counted.0, marked.iter().filter(|own| !**own).count() as u64);
 }
 
 /// As a reset by CONTROL needs it: stop, wait for idle, then nothing is cut.
