@@ -11,6 +11,7 @@ use ironwarp_sim::{
 use std::{
     collections::BTreeMap,
     net::Ipv4Addr,
+    str::FromStr,
     sync::{Arc, Mutex},
 };
 
@@ -20,9 +21,14 @@ pub const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 /// An attached adapter of an in-process world.
 pub type Attached = Rnic<InProcessBus>;
 
+/// A number of the environment, or `default`.
+pub fn count<T: FromStr>(name: &str, default: T) -> T {
+    std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(default)
+}
+
 /// SEED of the environment, or `default`; printed with the way to repeat the run.
 pub fn seed(test: &str, default: u64) -> u64 {
-    let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(default);
+    let seed = count("SEED", default);
     println!("replay: SEED={seed} cargo test -p ironwarp-tests {test}");
     seed
 }

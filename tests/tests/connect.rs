@@ -10,7 +10,7 @@ use ironwarp_sim::{
     wire::{Fault, FaultHandle, FaultRates},
     SharedWorld,
 };
-use ironwarp_tests::{address, assert_clean, config, counter, counters, faulty_pair, seed, Attached, ANY};
+use ironwarp_tests::{address, assert_clean, config, count, counter, counters, faulty_pair, seed, Attached, ANY};
 use rand::{rngs::StdRng, Rng, SeedableRng};
 use std::{
     collections::BTreeSet,
@@ -27,7 +27,7 @@ const RTO_US: u32 = 500;
 const CONNECT_TIMEOUT_US: u32 = 20_000;
 const TWO_MSL_US: u32 = 1_000;
 /// Random lives.
-const LIFECYCLES: usize = 60;
+const LIVES: usize = 60;
 /// No faults by chance; a frame that waits for the next goes alone after three retransmission time-outs at most.
 const HOLD: FaultRates = FaultRates {
     loss: 0.0,
@@ -780,7 +780,7 @@ fn every_two_faults_of_the_handshake() {
 #[test]
 fn random_lives_over_a_bad_wire_leave_nothing() {
     let seed = seed("--test connect random_lives", 15);
-    let lives = std::env::var("LIVES").ok().and_then(|s| s.parse().ok()).unwrap_or(LIFECYCLES);
+    let lives = count("LIVES", LIVES);
     let mut rng = StdRng::seed_from_u64(seed);
     let mut pair = Pair::new(seed);
     pair.listen();

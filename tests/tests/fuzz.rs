@@ -13,7 +13,7 @@ use ironwarp_sim::{
     wire::{Frame, Queue, QueueHandle},
     AdapterConfig, InProcessBus, SharedWorld, World,
 };
-use ironwarp_tests::{address, mac, seed};
+use ironwarp_tests::{address, count, mac, seed};
 use rand::{rngs::StdRng, Rng, RngCore, SeedableRng};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -163,9 +163,15 @@ impl Rules {
             Some(Opcode::Connect) if done => self.born(e.handle, HandleKind::Connection),
             Some(Opcode::AddressAdd) if done => assert!(self.addresses.insert(command.local_addr), "{e:?}"),
             Some(Opcode::AddressDelete) if done => assert!(self.addresses.remove(&command.local_addr), "{e:?}"),
-            Some(o @ (Opcode::Accept | Opcode::Reject | Opcode::Abort)) if done => {
-                if let Some(known) = self.connections.get_mut(&command.handle.0) {
-                    *if *o == Opcode::Accept { &mut known.accepted } else { &mut known.ending } = true;
+            Some(o @ (Opcode::Accept | Opcode::Reject | Opcode::Disconnect | Opcode::Abort)) if done => {
+                match self.connections.get_mut(&command.handle.0) {
+                    Some(known) if *o == Opcode::Accept => known.accepted = true,
+                    Some(known) => known.ending |= *o != Opcode::Disconnect,
+                    // guessed: of a CONNECT without answer that was not heard of yet
+                    None => assert!(
+                        *o == Opcode::Abort && self.quiet.values().any(|c| c.opcode == Opcode::Connect as u8),
+                        "carried out for what does not live: {command:?} {e:?}"
+                    ),
                 }
             }
             Some(_) => {}
@@ -778,11 +784,6 @@ fn nonsense(rng: &mut StdRng, rules: &Rules) -> Command {
     c
 }
 
-/// A number of the environment, or `default`.
-fn count(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(default)
-}
-
 /// After each batch every command is answered and what is on the wire is taken; at the end nothing is left.
 struct Fuzz {
     host: Host,
@@ -881,7 +882,7 @@ impl Fuzz {
 #[test]
 fn frames_that_are_nearly_right_hang_nothing_and_leave_nothing() {
     let seed = seed("--test fuzz frames", 1);
-    let frames = count("FUZZ_FRAMES", 5000);
+    let frames = count("FUZZ_FRAMES", 5000u64);
     let mut fuzz = Fuzz::new(seed);
     while fuzz.peers.sent < frames {
         fuzz.batch(16, 4, 0);
@@ -898,7 +899,7 @@ fn frames_that_are_nearly_right_hang_nothing_and_leave_nothing() {
 #[test]
 fn commands_that_make_no_sense_get_one_answer_and_leave_nothing() {
     let seed = seed("--test fuzz commands", 2);
-    let commands = count("FUZZ_COMMANDS", 3000);
+    let commands = count("FUZZ_COMMANDS", 3000u64);
     let mut fuzz = Fuzz::new(seed);
     for _ in 0..commands.div_ceil(8) {
         fuzz.batch(8, 2, 6);

@@ -11,7 +11,7 @@ use ironwarp_sim::{
     wire::{Fault, FaultHandle, FaultRates},
     InProcessBus, SharedWorld,
 };
-use ironwarp_tests::{address, assert_clean, config, counter, counters, faulty_pair, seed, Attached, ANY};
+use ironwarp_tests::{address, assert_clean, config, count, counter, counters, faulty_pair, seed, Attached, ANY};
 use rand::{rngs::StdRng, Rng, RngCore, SeedableRng};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -571,11 +571,6 @@ impl Pair {
         }
         assert_clean(&self.world);
     }
-}
-
-/// A number of the environment, or `default`.
-fn count(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(default)
 }
 
 /// Covers: CM-3, CM-4, CM-5, CM-8, CM-12, CM-13, CM-22, CM-43
