@@ -5,8 +5,8 @@
 //! ```text
 //!   inp, meta --> seg_rx --SegmentIn--> rx <--> lookup
 //!                    |   <--Verdict---  | ^  ^
-//!                 payload        RxToTx | |  | RxToCm, CmToRx
-//!                    |                  | |  |
+//!                reassembly      RxToTx | |  | RxToCm, CmToRx
+//!                    | payload          | |  |
 //!                 start_rx --results----|-|--+----> conn <-- cmd, listener_update
 //!                    |                  | | TxToRx  | |      --> evt;  <--> port database, cm_deadlines
 //!                DMA write              v |         | |
@@ -24,11 +24,13 @@
 //!   buffer behind them. The manager serves that queue before all that makes it tell `rx` something of its own accord, at most two messages a job; each job makes room
 //!   for one message, with which `rx` goes on to its next input, and that is the manager's before any segment. So `cm_to_rx` never holds more than
 //!   2 x 16 messages while `rx` waits: 32 places.
+//! * `reassembly` lets everything through between `seg_rx` and `rx`. When it offers again what it has held, it stands in the place of `seg_rx`: nobody
+//!   waits for it who would not wait for `seg_rx`. What `rx` tells it are pulses, which are never refused.
 //! * `rx_to_tx`: `tx` takes it before all but what has waited for 31 of its messages, and waits for nothing that `rx` must do: its own notes to `rx` are at most one for each note of `rx` and
 //!   the one in hand, so the 32 places of `tx_to_rx` behind 16 never fill while `rx` waits.
 //! * `cm_to_tx`: `tx` never waits for the manager.
 //!
-//! **Memory.** Block RAM: `tx_to_rx` (32 x 50 bits), `tx_to_cm` (128 x 18), `cm_to_rx` (32 x 34), `faults` (64 x 16), one or two each; `rx_to_tx` and `cm_to_tx` are distributed.
+//! **Memory.** Block RAM: `tx_to_rx` (32 x 50 bits), `tx_to_cm` (128 x 18), `cm_to_rx` (32 x 34), `faults` (64 x 16), one or two each; the pool of `reassembly` (6); `rx_to_tx` and `cm_to_tx` are distributed.
 use crate::cm::conn::Conn;
 use crate::cm::messages::*;
 use crate::cm::port_types::{PortReply, PortRequest};
@@ -42,6 +44,7 @@ use crate::stream::*;
 use crate::tcp::deadlines::Deadlines;
 use crate::tcp::isn::Isn;
 use crate::tcp::lookup::Lookup;
+use crate::tcp::reassembly::Reassembly;
 use crate::tcp::rx::TcpRx;
 use crate::tcp::seg_rx::SegRx;
 use crate::tcp::seg_tx::SegTx;
@@ -140,6 +143,7 @@ pub struct Connections {
     pub cnt_cmd_unknown: Signal<Out, Bit>,
     pub cnt_stale_handles: Signal<Out, Bit>,
     seg_rx: SegRx,
+    reassembly: Reassembly<5, 8, 192, 11>,
     lookup: Lookup<6, 7>,
     rx: TcpRx<5, 5, 4, 6>,
     tx: TcpTx<5, 6, 7>,
@@ -162,9 +166,10 @@ pub struct Connections {
 impl Logic for Connections {
     #[hdl_gen]
     fn update(&mut self) {
-        clock!(self, clock, seg_rx, lookup, rx, tx, isn, tx_deadlines, seg_tx, start_rx, start_tx, conn, cm_deadlines);
+        clock!(self, clock, seg_rx, reassembly, lookup, rx, tx, isn, tx_deadlines, seg_tx, start_rx, start_tx, conn, cm_deadlines);
         clock!(self, clock, rx_to_tx, tx_to_rx, tx_to_cm, cm_to_rx, cm_to_tx, faults);
         self.seg_rx.reset.next = self.reset.val();
+        self.reassembly.reset.next = self.reset.val();
         self.lookup.reset.next = self.reset.val();
         self.rx.reset.next = self.reset.val();
         self.tx.reset.next = self.reset.val();
@@ -234,10 +239,15 @@ impl Logic for Connections {
         self.seg_rx.listening.next = self.listening.val();
         self.seg_rx.listener.next = self.listener.val();
         StreamSink::link(&mut self.inp, &mut self.seg_rx.inp);
-        ChanSrc::<SegmentIn>::join(&mut self.seg_rx.segment, &mut self.rx.segment);
-        ChanSrc::<Verdict>::join(&mut self.rx.verdict, &mut self.seg_rx.verdict);
-        ChanSrc::<PayloadIn>::join(&mut self.seg_rx.payload_meta, &mut self.start_rx.payload_meta);
-        StreamSrc::join(&mut self.seg_rx.out, &mut self.start_rx.inp);
+        ChanSrc::<SegmentIn>::join(&mut self.seg_rx.segment, &mut self.reassembly.segment);
+        ChanSrc::<Verdict>::join(&mut self.reassembly.verdict, &mut self.seg_rx.verdict);
+        ChanSrc::<PayloadIn>::join(&mut self.seg_rx.payload_meta, &mut self.reassembly.payload_meta);
+        StreamSrc::join(&mut self.seg_rx.out, &mut self.reassembly.inp);
+        ChanSrc::<SegmentIn>::join(&mut self.reassembly.offer, &mut self.rx.segment);
+        ChanSrc::<Verdict>::join(&mut self.rx.verdict, &mut self.reassembly.judged);
+        self.reassembly.note.next = self.rx.note.val();
+        ChanSrc::<PayloadIn>::join(&mut self.reassembly.announce, &mut self.start_rx.payload_meta);
+        StreamSrc::join(&mut self.reassembly.out, &mut self.start_rx.inp);
         ChanSrc::<Bits<16>>::join(&mut self.start_rx.consumed, &mut self.rx.consumed);
         ChanSrc::<LookupRequest>::join(&mut self.rx.lookup, &mut self.lookup.request);
         ChanSrc::<LookupReply>::join(&mut self.lookup.reply, &mut self.rx.found);
@@ -304,8 +314,8 @@ impl Logic for Connections {
         self.cnt_tcp_estab_resets.next = self.rx.cnt_tcp_estab_resets.val();
         self.cnt_tcp_syn_dropped.next = self.rx.cnt_tcp_syn_dropped.val();
         self.cnt_tcp_in_unacceptable.next = self.rx.cnt_tcp_in_unacceptable.val();
-        self.cnt_tcp_in_ooo.next = self.rx.cnt_tcp_in_ooo.val();
-        self.cnt_tcp_ooo_dropped.next = self.rx.cnt_tcp_ooo_dropped.val();
+        self.cnt_tcp_in_ooo.next = self.reassembly.cnt_tcp_in_ooo.val();
+        self.cnt_tcp_ooo_dropped.next = self.reassembly.cnt_tcp_ooo_dropped.val();
         self.cnt_tcp_full_dropped.next = self.rx.cnt_tcp_full_dropped.val();
         self.cnt_tcp_wait_overflow.next = self.rx.cnt_tcp_wait_overflow.val();
         self.cnt_tcp_wait_reused.next = self.rx.cnt_tcp_wait_reused.val();

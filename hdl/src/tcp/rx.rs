@@ -2,7 +2,8 @@
 //! The receiving half of TCP (RFC 9293 section 3.10.7 with RFC 5961): who a segment belongs to, what it may change, what is said about it.
 //!
 //! **Interface.** Every `segment` gets one `verdict`, in order; after a verdict with `keep` the engine waits for `consumed`, the number of octets
-//! from `skip` on that somebody now answers for: only they are acknowledged (TCP-51). `from_tx` says how far we have sent, `from_cm` are the
+//! from `skip` on that somebody now answers for: only they are acknowledged (TCP-51). A verdict with `hold` leaves the segment to `tcp::reassembly`,
+//! to which the pulses of `note` say what it needs to know, and which brings it again as a replay. `from_tx` says how far we have sent, `from_cm` are the
 //! manager's wishes; `to_tx` and `to_cm` say what came of it. `lookup` and `found`: tuple to index, one question at a time. Indices of connections
 //! are `0..2^C`, entry `n` of the TIME-WAIT table is index `2^C + n`. A listener is an index below 2^L with a limit of half-open connections.
 //! `ready` is low after reset until the memory is clear (2^A clocks).
@@ -15,7 +16,10 @@
 //!   of a passive SynReceived sends that back to LISTEN: `Stop`, and `Reset` with `refused`, which a manager takes for a passive one as "free it, say nothing".
 //! - Figure 7: SYN and ACK with SEQ = IRS and an acceptable ACK opens an active SynReceived; what it may carry is left for the retransmission.
 //! - An ACK that SynReceived cannot take is answered by RST; in Open, one outside SND.UNA - MAX.SND.WND ..= SND.NXT by a challenge (TCP-35).
-//! - Payload out of order is dropped and answered at once; payload for full operation is dropped without an answer. FIN counts when all before
+//! - Payload and FIN out of order are held and answered at once, by the duplicate ACK of RFC 5681; its ACK and window count when it comes first,
+//!   a replay has none. While something may be held of a connection (`held`), what moves RCV.NXT is acknowledged when all is used that was held:
+//!   by the empty replay, with one ACK (TCP-52). Nothing is answered to a replay that means nothing any more.
+//! - Payload for full operation is dropped without an answer. FIN counts when all before
 //!   it was consumed and it lies in the window itself. PSH on payload that was taken asks for an ACK at once.
 //! - New payload after our FIN was sent: nobody will take it. RST (SEQ = SND.NXT, ACK = RCV.NXT), `Stop`, `Reset`, whatever the state (TCP-10).
 //! - We sent our FIN before theirs was taken: TIME-WAIT, else closed with the ACK of our FIN. The last ACK of a connection that goes to TIME-WAIT is a `Reply`.
@@ -27,7 +31,8 @@
 //!
 //! **States.** `Idle` takes, in this order, `from_tx`, `from_cm`, every 32 clocks one step of the sweep of the TIME-WAIT table, a segment. A segment goes
 //! `Ask`, `Found`, `Decide`, `Read`, `Latch`, `Measure` (differences), `Compare`, `Classify` (what they mean), `Judge` (RFC 9293: first to fourth check), `Ack` (fifth),
-//! `Text` (seventh), `Rule` (verdict), `Consumed`, `Fin` (eighth), `Settle`, `Advance` (did it close?), `Store`, `Tell`.
+//! `Text` (seventh), `Rule` (verdict), `Consumed`, `Fin` (eighth), `Settle`, `Advance` (did it close?), `Store`, `Tell`. A replay says whose it is: it starts at
+//! `Read`, and goes from `Judge` to `Text`.
 //!
 //! **Timing.** From taking a segment to the offer of its verdict 10 clocks and the look-up's time, until the next can be taken 17 and the look-up's with
 //! one message to tell, and what `consumed` takes. A connection that goes to TIME-WAIT: 3 clocks for each entry looked at (a rotating pointer meets a free one at once until
@@ -36,7 +41,7 @@
 //! **Stalls.** `verdict`, `to_tx` and `to_cm` may hold the engine up, and `consumed`, whose parser (`mpa::start_rx`) may wait for the manager's queue. `connections`
 //! says why none of them waits for this engine meanwhile.
 //!
-//! **Memory.** One RAM of 2^A = 2^(C + 1) words of 323 bits, connections below, TIME-WAIT above; a queue of the free indices; limit and count of each listener.
+//! **Memory.** One RAM of 2^A = 2^(C + 1) words of 324 bits, connections below, TIME-WAIT above; a queue of the free indices; limit and count of each listener.
 use super::types::*;
 use crate::stream::*;
 use rust_hdl::prelude::*;
@@ -72,6 +77,8 @@ pub struct RxConn {
     pub fin_rcvd: Bit,
     /// Our FIN was sent when theirs was taken.
     pub closed_first: Bit,
+    /// Segments of it may be held.
+    pub held: Bit,
     pub rcv_nxt: Bits<32>,
     pub rcv_wnd: Bits<16>,
     pub snd_una: Bits<32>,
@@ -179,6 +186,7 @@ pub struct TcpRx<const C: usize, const T: usize, const L: usize, const A: usize>
     pub open_tuple: Signal<In, Tuple>,
     pub to_tx: ChanSrc<RxToTx>,
     pub to_cm: ChanSrc<RxToCm>,
+    pub note: Signal<Out, ReassemblyNote>,
     pub cnt_tcp_in_errs: Signal<Out, Bit>,
     pub cnt_tcp_active_opens: Signal<Out, Bit>,
     pub cnt_tcp_passive_opens: Signal<Out, Bit>,
@@ -186,8 +194,6 @@ pub struct TcpRx<const C: usize, const T: usize, const L: usize, const A: usize>
     pub cnt_tcp_estab_resets: Signal<Out, Bit>,
     pub cnt_tcp_syn_dropped: Signal<Out, Bit>,
     pub cnt_tcp_in_unacceptable: Signal<Out, Bit>,
-    pub cnt_tcp_in_ooo: Signal<Out, Bit>,
-    pub cnt_tcp_ooo_dropped: Signal<Out, Bit>,
     pub cnt_tcp_full_dropped: Signal<Out, Bit>,
     pub cnt_tcp_wait_overflow: Signal<Out, Bit>,
     pub cnt_tcp_wait_reused: Signal<Out, Bit>,
@@ -246,6 +252,7 @@ pub struct TcpRx<const C: usize, const T: usize, const L: usize, const A: usize>
     opened: DFF<Bit>,
     crossed: DFF<Bit>,
     keep: DFF<Bit>,
+    hold: DFF<Bit>,
     skip: DFF<Bits<16>>,
     take: DFF<Bits<16>>,
     got: DFF<Bits<16>>,
@@ -275,9 +282,11 @@ pub struct TcpRx<const C: usize, const T: usize, const L: usize, const A: usize>
     tell_synced: DFF<Bit>,
     tell_fin: DFF<Bit>,
     tell_cm: DFF<Bit>,
-    note: DFF<RxNote>,
+    tx_note: DFF<RxNote>,
     cm_note: DFF<RxCmNote>,
     ack_now: DFF<Bit>,
+    /// RCV.NXT moved, and segments may be held that can be used now.
+    advanced: DFF<Bit>,
     duplicate: DFF<Bit>,
     challenge: DFF<Bit>,
     refused: DFF<Bit>,
@@ -327,6 +336,7 @@ pub struct TcpRx<const C: usize, const T: usize, const L: usize, const A: usize>
     answer: Signal<Local, Bit>,
     reset_peer: Signal<Local, Bit>,
     bury: Signal<Local, Bit>,
+    may_hold: Signal<Local, Bit>,
     last_clear: Constant<Bits<A>>,
     last_scan: Constant<Bits<T>>,
     minus_one: Constant<Bits<32>>,
@@ -354,6 +364,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Default for
             open_tuple: Default::default(),
             to_tx: Default::default(),
             to_cm: Default::default(),
+            note: Default::default(),
             cnt_tcp_in_errs: Default::default(),
             cnt_tcp_active_opens: Default::default(),
             cnt_tcp_passive_opens: Default::default(),
@@ -361,8 +372,6 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Default for
             cnt_tcp_estab_resets: Default::default(),
             cnt_tcp_syn_dropped: Default::default(),
             cnt_tcp_in_unacceptable: Default::default(),
-            cnt_tcp_in_ooo: Default::default(),
-            cnt_tcp_ooo_dropped: Default::default(),
             cnt_tcp_full_dropped: Default::default(),
             cnt_tcp_wait_overflow: Default::default(),
             cnt_tcp_wait_reused: Default::default(),
@@ -414,6 +423,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Default for
             opened: Default::default(),
             crossed: Default::default(),
             keep: Default::default(),
+            hold: Default::default(),
             skip: Default::default(),
             take: Default::default(),
             got: Default::default(),
@@ -440,9 +450,10 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Default for
             tell_synced: Default::default(),
             tell_fin: Default::default(),
             tell_cm: Default::default(),
-            note: Default::default(),
+            tx_note: Default::default(),
             cm_note: Default::default(),
             ack_now: Default::default(),
+            advanced: Default::default(),
             duplicate: Default::default(),
             challenge: Default::default(),
             refused: Default::default(),
@@ -491,6 +502,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Default for
             answer: Default::default(),
             reset_peer: Default::default(),
             bury: Default::default(),
+            may_hold: Default::default(),
             last_clear: Constant::new(((1u64 << A) - 1).to_bits()),
             last_scan: Constant::new(((1u64 << T) - 1).to_bits()),
             minus_one: Constant::new(0xffff_ffffu64.to_bits()),
@@ -508,8 +520,8 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         dff_setup!(self, clock, outstanding, acceptable, new_data, data_over, fin_fits, fin_again, opened, crossed, keep, skip, take, got);
         dff_setup!(self, clock, got_next, fin_now, left, all_acked, deadline, age, pace, due, sweep, scan, scan_left, scan_first);
         dff_setup!(self, clock, scan_used, scan_deadline, slot, slot_deadline, tell_note, tell_stop, tell_reply, tell_wait_end);
-        dff_setup!(self, clock, tell_synced, tell_fin, tell_cm, note, cm_note, ack_now, duplicate, challenge, refused, waiting);
-        dff_setup!(self, clock, reply_seq, reply_ack, reply_flags);
+        dff_setup!(self, clock, tell_synced, tell_fin, tell_cm, tx_note, cm_note, ack_now, duplicate, challenge, refused, waiting);
+        dff_setup!(self, clock, reply_seq, reply_ack, reply_flags, hold, advanced);
         self.rows.read_clock.next = self.clock.val();
         self.rows.write_clock.next = self.clock.val();
         self.half_open.read_clock.next = self.clock.val();
@@ -618,6 +630,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.fresh.next.fin_sent = false;
         self.fresh.next.fin_rcvd = false;
         self.fresh.next.closed_first = false;
+        self.fresh.next.held = false;
         self.fresh.next.rcv_nxt = self.seq_next.q.val();
         self.fresh.next.rcv_wnd = self.window.val();
         self.fresh.next.snd_una = 0.into();
@@ -636,14 +649,14 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.lookup.data.next.index = self.ask_index.q.val();
         self.verdict.valid.next = false;
         self.verdict.data.next.keep = self.keep.q.val();
-        self.verdict.data.next.hold = false;
+        self.verdict.data.next.hold = self.hold.q.val();
         self.verdict.data.next.index = self.index.q.val();
         self.verdict.data.next.skip = self.skip.q.val();
         self.verdict.data.next.take = self.take.q.val();
         self.verdict.data.next.first = !self.row.q.val().begun;
         self.verdict.data.next.passive = self.row.q.val().passive;
         self.to_tx.valid.next = false;
-        self.to_tx.data.next.note = self.note.q.val();
+        self.to_tx.data.next.note = self.tx_note.q.val();
         self.to_tx.data.next.index = self.index.q.val();
         self.to_tx.data.next.tuple = self.key.q.val();
         self.to_tx.data.next.passive = self.row.q.val().passive;
@@ -664,6 +677,11 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.to_cm.data.next.refused = self.refused.q.val();
         self.to_cm.data.next.waiting = self.waiting.q.val();
         self.to_cm.data.next.wait = bit_cast::<16, T>(self.slot.q.val());
+        self.note.next.settled = false;
+        self.note.next.advanced = self.advanced.q.val();
+        self.note.next.rcv_nxt = self.row.q.val().rcv_nxt;
+        self.note.next.forget = false;
+        self.note.next.index = self.index.q.val();
         self.ready.next = self.state.q.val() != TcpRxStep::Clear;
         self.segment.ready.next = false;
         self.consumed.ready.next = false;
@@ -677,8 +695,6 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.cnt_tcp_estab_resets.next = false;
         self.cnt_tcp_syn_dropped.next = false;
         self.cnt_tcp_in_unacceptable.next = false;
-        self.cnt_tcp_in_ooo.next = false;
-        self.cnt_tcp_ooo_dropped.next = false;
         self.cnt_tcp_full_dropped.next = false;
         self.cnt_tcp_wait_overflow.next = false;
         self.cnt_tcp_wait_reused.next = false;
@@ -690,6 +706,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.in_text.next = false;
         self.pop.next = false;
         self.push.next = false;
+        self.may_hold.next = (self.is.val() == RxConnState::Open) & !self.row.q.val().fin_rcvd & !self.row.q.val().full;
         self.write_row.next = false;
         self.count_write.next = false;
         self.new_count.next.limit = self.count.val().limit;
@@ -711,10 +728,12 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
             }
             TcpRxStep::Idle => {
                 self.keep.d.next = false;
+                self.hold.d.next = false;
                 self.got.d.next = 0.into();
                 self.opened.d.next = false;
                 self.crossed.d.next = false;
                 self.ack_now.d.next = false;
+                self.advanced.d.next = false;
                 self.duplicate.d.next = false;
                 self.challenge.d.next = false;
                 self.refused.d.next = false;
@@ -757,6 +776,10 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                         if self.segment.data.val().bad_options | self.segment.data.val().link_broadcast {
                             self.after.d.next = TcpRxStep::Tell;
                             self.state.d.next = TcpRxStep::Rule;
+                        }
+                        if self.segment.data.val().replay {
+                            self.index.d.next = self.segment.data.val().index;
+                            self.state.d.next = TcpRxStep::Read;
                         }
                     }
                 }
@@ -873,7 +896,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                     self.cnt_tcp_active_opens.next = true;
                     self.row.d.next = self.fresh.val();
                     self.tell_note.d.next = true;
-                    self.note.d.next = RxNote::Open;
+                    self.tx_note.d.next = RxNote::Open;
                     self.ask_op.d.next = LookupOp::Insert;
                     self.ask_index.d.next = self.cm_index.val();
                     self.after.d.next = TcpRxStep::Store;
@@ -889,6 +912,8 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                     self.wnd.d.next = self.window.val();
                 }
                 self.skip.d.next = self.back.val().get_bits::<16>(0);
+                // a replay has come without
+                self.key.d.next = self.row.q.val().tuple;
                 self.state.d.next = TcpRxStep::Compare;
             }
             TcpRxStep::Compare => {
@@ -902,7 +927,22 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                 self.state.d.next = TcpRxStep::Rule;
                 self.after.d.next = TcpRxStep::Tell;
                 self.lis.d.next = bit_cast::<L, 16>(self.seg_listener.val());
-                if self.is.val() == RxConnState::Wait {
+                if self.seg.q.val().replay {
+                    if self.is.val() == RxConnState::Open {
+                        self.tx_note.d.next = RxNote::Update;
+                        if self.seg_len.q.val().any() {
+                            self.tell_note.d.next = self.acceptable.q.val();
+                            if self.acceptable.q.val() {
+                                self.state.d.next = TcpRxStep::Text;
+                            }
+                        } else {
+                            self.tell_note.d.next = !self.row.q.val().fin_rcvd;
+                            self.ack_now.d.next = true;
+                            self.row.d.next.held = self.seg.q.val().more;
+                            self.after.d.next = TcpRxStep::Store;
+                        }
+                    }
+                } else if self.is.val() == RxConnState::Wait {
                     if self.rst.val() {
                         self.after.d.next = TcpRxStep::Tell;
                     } else if self.syn.val() & !self.ack.val() & self.seq_ahead.q.val() & self.seg.q.val().listening {
@@ -937,7 +977,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                         self.row.d.next.wl1 = self.seg.q.val().seq;
                         self.row.d.next.wl2 = self.seg.q.val().ack;
                         self.tell_note.d.next = true;
-                        self.note.d.next = RxNote::Syn;
+                        self.tx_note.d.next = RxNote::Syn;
                         self.after.d.next = TcpRxStep::Store;
                         if self.ack.val() {
                             self.row.d.next.state = RxConnState::Open;
@@ -999,7 +1039,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
             }
             TcpRxStep::Ack => {
                 self.tell_note.d.next = true;
-                self.note.d.next = RxNote::Update;
+                self.tx_note.d.next = RxNote::Update;
                 if self.opened.q.val() {
                     self.row.d.next.state = RxConnState::Open;
                     self.tell_synced.d.next = true;
@@ -1044,10 +1084,11 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                     self.cnt_tcp_full_dropped.next = true;
                 } else if self.in_text.val() & !self.seq_ahead.q.val() {
                     self.keep.d.next = true;
-                } else {
-                    self.cnt_tcp_ooo_dropped.next = self.in_text.val();
-                    if self.seq_ahead.q.val() & self.seg_len.q.val().any() {
-                        self.ack_now.d.next = true;
+                } else if self.seq_ahead.q.val() & self.seg_len.q.val().any() {
+                    self.ack_now.d.next = true;
+                    if self.may_hold.val() {
+                        self.hold.d.next = true;
+                        self.row.d.next.held = true;
                     }
                 }
             }
@@ -1074,7 +1115,9 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                 self.row.d.next.rcv_nxt = self.row.q.val().rcv_nxt + bit_cast::<32, 17>(self.step.val());
                 if self.got.q.val().any() {
                     self.row.d.next.begun = true;
-                    if self.psh.val() {
+                    if self.row.q.val().held {
+                        self.advanced.d.next = !self.fin_now.q.val();
+                    } else if self.psh.val() {
                         self.ack_now.d.next = true;
                     }
                 }
@@ -1255,6 +1298,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
             }
             TcpRxStep::Store => {
                 self.write_row.next = true;
+                self.note.next.forget = !self.may_hold.val() & !self.is_wait_index.val();
                 self.state.d.next = TcpRxStep::Tell;
             }
             TcpRxStep::Tell => {
@@ -1286,6 +1330,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                     self.to_cm.valid.next = true;
                     self.tell_cm.d.next = !self.to_cm.ready.val();
                 } else {
+                    self.note.next.settled = self.job.q.val() == TcpRxJob::Segment;
                     self.state.d.next = TcpRxStep::Idle;
                 }
             }
@@ -1297,7 +1342,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         // a segment that is answered by an ACK
         if self.answer.val() {
             self.tell_note.d.next = true;
-            self.note.d.next = RxNote::Answer;
+            self.tx_note.d.next = RxNote::Answer;
         }
         // and one that is answered by RST: its ACK says what its sender expects
         if self.reset_peer.val() {
@@ -1323,7 +1368,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
             self.after.d.next = TcpRxStep::Store;
             self.state.d.next = TcpRxStep::Ask;
             self.tell_note.d.next = true;
-            self.note.d.next = RxNote::Open;
+            self.tx_note.d.next = RxNote::Open;
             self.free_head.d.next = self.free_head.q.val() + 1;
             self.free_count.d.next = self.free_count.q.val() - 1;
         }

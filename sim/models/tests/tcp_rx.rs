@@ -4,7 +4,7 @@
 use ironwarp_models::{bench, tcp_rx::Model, Dut};
 use rand::{seq::IndexedRandom, Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 const CONNECTIONS: u16 = 32;
 const WAITS: u16 = 32;
@@ -44,6 +44,8 @@ struct Seg {
     bad_options: bool,
     link_broadcast: bool,
     listener: Option<u16>,
+    /// It was held: of this connection; more is held.
+    replay: Option<(u16, bool)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,6 +106,10 @@ struct Said {
     tx: Vec<ToTx>,
     cm: Vec<ToCm>,
     keep: Option<Keep>,
+    /// To be held, of this connection.
+    hold: Option<u16>,
+    /// RCV.NXT, when something held may be used now.
+    advanced: Option<u32>,
     counts: BTreeMap<&'static str, u32>,
 }
 
@@ -112,7 +118,7 @@ impl Said {
         *self.counts.entry(name).or_default() += 1;
     }
     fn is_silent(&self) -> bool {
-        self.tx.is_empty() && self.cm.is_empty() && self.keep.is_none()
+        self.tx.is_empty() && self.cm.is_empty() && self.keep.is_none() && self.hold.is_none() && self.advanced.is_none()
     }
     fn update(&self) -> (u32, u32, u32, bool, bool) {
         match self.tx[..] {
@@ -158,6 +164,8 @@ struct Conn {
     fin_sent: bool,
     fin_rcvd: bool,
     closed_first: bool,
+    /// Some may be held.
+    held: bool,
     rcv_nxt: u32,
     right_edge: u32,
     snd_una: u32,
@@ -311,7 +319,9 @@ impl Rules {
 
     fn segment(&mut self, s: &Seg, eat: u16, r: &Registers) -> Said {
         let mut said = Said::default();
-        if s.bad_options {
+        if let Some((index, more)) = s.replay {
+            self.replayed(index, more, s, eat, r, &mut said);
+        } else if s.bad_options {
             said.count("in_errs");
         } else if !s.link_broadcast {
             if let Some(index) = self.connection_of(s.tuple) {
@@ -492,50 +502,81 @@ impl Rules {
         if acks_new {
             c.snd_una = s.ack;
         }
-        let mut ack_now = crossing;
-        let mut finished = false;
-        if !crossing {
-            // seventh: the octets of the text that are new
-            let text_end = s.seq.wrapping_add(s.len.into());
-            let in_text = s.len > 0 && before(c.rcv_nxt, text_end) && !c.fin_rcvd;
-            let mut consumed = 0;
-            if in_text && c.fin_sent {
-                said.tx.push(ToTx::Stop { index });
-                said.tx.push(ToTx::Reply { tuple: c.tuple, seq: c.snd_nxt, ack: c.rcv_nxt, flags: RST | ACK });
-                said.cm.push(ToCm::Reset { index, refused: false });
-                c.state = State::Dead;
-                return;
-            }
-            let late = before(c.rcv_nxt, s.seq);
-            if in_text && c.full {
-                said.count("full_dropped");
-            } else if in_text && !late {
-                let end = if before(right_edge, text_end) { right_edge } else { text_end };
-                let skip = c.rcv_nxt.wrapping_sub(s.seq) as u16;
-                let take = end.wrapping_sub(c.rcv_nxt) as u16;
-                said.keep = Some(Keep { index, skip, take, first: !c.any_payload, passive: c.passive });
-                consumed = take.min(eat);
-            } else {
-                if in_text {
-                    said.count("ooo_dropped");
-                }
-                ack_now |= late && s.seg_len() > 0;
-            }
-            c.rcv_nxt = c.rcv_nxt.wrapping_add(consumed.into());
-            c.any_payload |= consumed > 0;
-            ack_now |= consumed > 0 && s.has(PSH);
-            // eighth
-            if s.has(FIN) && !c.fin_rcvd && text_end == c.rcv_nxt && c.rcv_nxt != right_edge {
-                c.rcv_nxt = c.rcv_nxt.wrapping_add(1);
-                c.fin_rcvd = true;
-                c.closed_first = c.fin_sent;
-                ack_now = true;
-                said.cm.push(ToCm::Fin { index });
-            }
-            let offered = c.rcv_nxt.wrapping_add(r.window.into());
-            c.right_edge = if before(right_edge, offered) { offered } else { right_edge };
-            finished = c.fin_sent && c.fin_rcvd && c.snd_una == c.snd_nxt;
+        if crossing {
+            said.tx.push(ToTx::Update { index, rcv_nxt: c.rcv_nxt, ack: c.snd_una, window: c.snd_wnd.into(), ack_now: true, duplicate });
+        } else {
+            self.text(index, s, right_edge, duplicate, eat, r, said);
         }
+    }
+
+    /// What was held comes again, without ACK and window; in the end an empty one.
+    fn replayed(&mut self, index: u16, more: bool, s: &Seg, eat: u16, r: &Registers, said: &mut Said) {
+        let Some(c) = self.conns[usize::from(index)].as_mut().filter(|c| c.state == State::Open) else { return };
+        let offered = c.rcv_nxt.wrapping_add(r.window.into());
+        let right_edge = if before(c.right_edge, offered) { offered } else { c.right_edge };
+        if s.seg_len() == 0 {
+            c.held = more;
+            if !c.fin_rcvd {
+                let (rcv_nxt, ack, window) = (c.rcv_nxt, c.snd_una, c.snd_wnd.into());
+                said.tx.push(ToTx::Update { index, rcv_nxt, ack, window, ack_now: true, duplicate: false });
+            }
+        } else if s.acceptable(c.rcv_nxt, right_edge.wrapping_sub(c.rcv_nxt)) {
+            self.text(index, s, right_edge, false, eat, r, said);
+        }
+    }
+
+    /// Seventh and eighth, of an acceptable segment.
+    #[allow(clippy::too_many_arguments)]
+    fn text(&mut self, index: u16, s: &Seg, right_edge: u32, duplicate: bool, eat: u16, r: &Registers, said: &mut Said) {
+        let c = self.conns[usize::from(index)].as_mut().expect("looked up");
+        let mut ack_now = false;
+        // seventh: the octets of the text that are new
+        let text_end = s.seq.wrapping_add(s.len.into());
+        let in_text = s.len > 0 && before(c.rcv_nxt, text_end) && !c.fin_rcvd;
+        let mut consumed = 0;
+        if in_text && c.fin_sent {
+            said.tx.push(ToTx::Stop { index });
+            said.tx.push(ToTx::Reply { tuple: c.tuple, seq: c.snd_nxt, ack: c.rcv_nxt, flags: RST | ACK });
+            said.cm.push(ToCm::Reset { index, refused: false });
+            c.state = State::Dead;
+            return;
+        }
+        let late = before(c.rcv_nxt, s.seq);
+        if in_text && c.full {
+            said.count("full_dropped");
+        } else if in_text && !late {
+            let end = if before(right_edge, text_end) { right_edge } else { text_end };
+            let skip = c.rcv_nxt.wrapping_sub(s.seq) as u16;
+            let take = end.wrapping_sub(c.rcv_nxt) as u16;
+            said.keep = Some(Keep { index, skip, take, first: !c.any_payload, passive: c.passive });
+            consumed = take.min(eat);
+        } else if late && s.seg_len() > 0 {
+            ack_now = true;
+            if !c.fin_rcvd && !c.full {
+                said.hold = Some(index);
+                c.held = true;
+            }
+        }
+        c.rcv_nxt = c.rcv_nxt.wrapping_add(consumed.into());
+        c.any_payload |= consumed > 0;
+        if consumed > 0 && c.held {
+            // the ACK is that of the last which was held
+            said.advanced = Some(c.rcv_nxt);
+        } else {
+            ack_now |= consumed > 0 && s.has(PSH);
+        }
+        // eighth
+        if s.has(FIN) && !c.fin_rcvd && text_end == c.rcv_nxt && c.rcv_nxt != right_edge {
+            c.rcv_nxt = c.rcv_nxt.wrapping_add(1);
+            c.fin_rcvd = true;
+            c.closed_first = c.fin_sent;
+            ack_now = true;
+            said.advanced = None;
+            said.cm.push(ToCm::Fin { index });
+        }
+        let offered = c.rcv_nxt.wrapping_add(r.window.into());
+        c.right_edge = if before(right_edge, offered) { offered } else { right_edge };
+        let finished = c.fin_sent && c.fin_rcvd && c.snd_una == c.snd_nxt;
         let waits = finished && c.closed_first;
         let (rcv_nxt, ack, window) = (c.rcv_nxt, c.snd_una, c.snd_wnd.into());
         said.tx.push(ToTx::Update { index, rcv_nxt, ack, window, ack_now: ack_now && !waits, duplicate });
@@ -589,6 +630,7 @@ impl Conn {
             fin_sent: false,
             fin_rcvd: false,
             closed_first: false,
+            held: false,
             rcv_nxt: 0,
             right_edge: u32::from(r.window),
             snd_una: 0,
@@ -646,6 +688,10 @@ struct Bench {
     sents: VecDeque<Sent>,
     commands: VecDeque<FromCm>,
     verdicts: u32,
+    /// Notes that a segment is dealt with.
+    settled: u32,
+    /// Connections of which something may be held: `hold` and no `forget` since.
+    holding: BTreeSet<u16>,
     said: Said,
     offers: [Offer; 4],
 }
@@ -666,6 +712,8 @@ impl Bench {
             sents: VecDeque::new(),
             commands: VecDeque::new(),
             verdicts: 0,
+            settled: 0,
+            holding: BTreeSet::new(),
             said: Said::default(),
             offers: Default::default(),
         };
@@ -682,6 +730,8 @@ impl Bench {
         self.sents.clear();
         self.commands.clear();
         self.said = Said::default();
+        self.holding.clear();
+        self.settled = self.verdicts;
         self.offers = Default::default();
         self.drive();
         self.m.reset.set(true);
@@ -724,6 +774,9 @@ impl Bench {
             m.segment_data_link_broadcast.set(s.link_broadcast.into());
             m.segment_data_listening.set(s.listener.is_some().into());
             m.segment_data_listener.set(s.listener.unwrap_or(7).into());
+            m.segment_data_replay.set(s.replay.is_some().into());
+            m.segment_data_index.set(s.replay.map_or(0, |(index, _)| index.into()));
+            m.segment_data_more.set(s.replay.is_some_and(|(_, more)| more).into());
         }
         m.from_tx_valid.set(!self.sents.is_empty());
         if let Some(s) = self.sents.front() {
@@ -829,6 +882,11 @@ impl Bench {
         self.offers[1].check(m.verdict_valid.get(), taken, value);
         if taken {
             self.verdicts += 1;
+            if m.verdict_data_hold.bit() {
+                assert!(!m.verdict_data_keep.bit());
+                self.said.hold = Some(keep.index);
+                self.holding.insert(keep.index);
+            }
             if m.verdict_data_keep.bit() {
                 assert!(self.consumed.is_none() && self.said.keep.is_none());
                 assert_ne!(keep.take, 0, "nothing is no payload");
@@ -889,7 +947,16 @@ impl Bench {
             });
         }
 
-        assert!(!m.cnt_tcp_in_ooo.get(), "nothing is held");
+        if m.note_forget.bit() {
+            self.holding.remove(&(m.note_index.get() as u16));
+        }
+        if m.note_settled.bit() {
+            self.settled += 1;
+            assert_eq!(self.settled, self.verdicts, "after the verdict");
+            if m.note_advanced.bit() {
+                self.said.advanced = Some(m.note_rcv_nxt.get() as u32);
+            }
+        }
         for (pulse, name) in [
             (&m.cnt_tcp_in_errs, "in_errs"),
             (&m.cnt_tcp_active_opens, "active_opens"),
@@ -898,7 +965,6 @@ impl Bench {
             (&m.cnt_tcp_estab_resets, "estab_resets"),
             (&m.cnt_tcp_syn_dropped, "syn_dropped"),
             (&m.cnt_tcp_in_unacceptable, "in_unacceptable"),
-            (&m.cnt_tcp_ooo_dropped, "ooo_dropped"),
             (&m.cnt_tcp_full_dropped, "full_dropped"),
             (&m.cnt_tcp_wait_overflow, "wait_overflow"),
             (&m.cnt_tcp_wait_reused, "wait_reused"),
@@ -932,7 +998,10 @@ impl Bench {
         let verdicts = self.verdicts;
         self.segments.push_back(s);
         let said = self.settle();
-        assert_eq!(self.verdicts, verdicts + 1, "one verdict for {s:?}");
+        assert_eq!((self.verdicts, self.settled), (verdicts + 1, verdicts + 1), "one verdict and one end for {s:?}");
+        if let Some((index, false)) = s.replay.filter(|_| s.seg_len() == 0) {
+            self.holding.remove(&index);
+        }
         let rules = self.rules.segment(&s, self.eat, &self.r);
         assert_eq!(said, rules, "block and rules, for {s:?}");
         self.check();
@@ -976,6 +1045,10 @@ impl Bench {
             }
         }
         assert_eq!(self.tuples, expected, "the look-up");
+        let conn = |i: &u16| self.rules.conns[usize::from(*i)];
+        let holding: BTreeSet<_> =
+            (0..CONNECTIONS).filter(|i| conn(i).is_some_and(|c| c.held && c.state == State::Open && !c.fin_rcvd && !c.full)).collect();
+        assert_eq!(self.holding, holding, "what may be held");
     }
 }
 
@@ -993,6 +1066,11 @@ struct Peer {
 impl Peer {
     fn segment(&self, flags: u8, len: u16) -> Seg {
         Seg { tuple: self.tuple, seq: self.seq, ack: self.ack, flags, window: self.window, len, ..Seg::default() }
+    }
+    /// What was held of it: no ACK, no window that means anything.
+    fn replay(&self, flags: u8, len: u16) -> Seg {
+        let replay = Some((self.index, false));
+        Seg { seq: self.seq, ack: 0x1234_5678, window: 9, flags, len, replay, tuple: tuple(77), ..Seg::default() }
     }
     /// `by` octets beyond (or before) what is next.
     fn at(&self, by: i64) -> Self {
@@ -1445,19 +1523,18 @@ fn payload_of_any_length_is_payload() {
     }
 }
 
-/// Covers: TCP-37
+/// Covers: TCP-19, TCP-37
 #[test]
-fn payload_and_fin_out_of_order_are_answered_and_dropped() {
+fn payload_and_fin_out_of_order_are_answered_and_held() {
     let mut b = Bench::new(17);
     let p = b.active(tuple(0), 100, HIGH);
     let said = b.segment(p.at(1).segment(ACK, 5));
-    assert_eq!((said.keep, said.update()), (None, (p.seq, p.ack, 8192, true, false)));
-    assert_eq!(said.counts["ooo_dropped"], 1);
+    assert_eq!((said.keep, said.hold, said.update()), (None, Some(p.index), (p.seq, p.ack, 8192, true, false)));
     // FIN beyond a hole waits
     let said = b.segment(p.at(1).segment(ACK | FIN, 0));
-    assert!(said.cm.is_empty() && said.update().3 && said.counts.is_empty());
+    assert!(said.cm.is_empty() && said.update().3 && said.hold.is_some());
     let said = b.segment(p.at(1).segment(ACK | FIN, 5));
-    assert!(said.cm.is_empty() && said.update().3);
+    assert!(said.cm.is_empty() && said.update().3 && said.hold.is_some());
     // FIN after payload that was not all taken over
     b.eat = 4;
     let said = b.segment(p.segment(ACK | FIN, 5));
@@ -1476,6 +1553,120 @@ fn payload_and_fin_out_of_order_are_answered_and_dropped() {
     assert_eq!((said.keep, said.update().0, said.cm.len()), (None, after.seq, 0));
     let said = b.segment(after.segment(ACK | FIN, 0));
     assert_eq!((said.keep, said.update().0, said.cm.len()), (None, after.seq, 0));
+    assert_eq!(b.segment(after.at(1).segment(ACK, 5)).hold, None, "nor wait for anything");
+}
+
+/// The hole is filled; what fills it and what was held say nothing of an ACK, the empty replay says it once.
+///
+/// Covers: TCP-19, TCP-51, TCP-52
+#[test]
+fn a_filled_hole_is_acknowledged_once_with_all_that_was_held() {
+    for push in [0, PSH] {
+        let mut b = Bench::new(40);
+        let p = b.active(tuple(0), 100, HIGH);
+        for n in 1..6 {
+            let said = b.segment(p.at(10 * n).segment(ACK | push, 10));
+            assert_eq!((said.hold, said.update().0, said.update().3), (Some(p.index), p.seq, true));
+        }
+        let said = b.segment(p.segment(ACK | push, 10));
+        assert_eq!((said.advanced, said.update().3), (Some(p.at(10).seq), false));
+        for n in 1..6 {
+            // ACK and window of what was held are not looked at again
+            let said = b.segment(p.at(10 * n).replay(ACK | push, 10));
+            assert_eq!(said.keep.map(|k| (k.index, k.skip, k.take)), Some((p.index, 0, 10)));
+            assert_eq!(said.update(), (p.at(10 * n + 10).seq, p.ack, 8192, false, false));
+            assert_eq!(said.advanced, Some(p.at(10 * n + 10).seq));
+        }
+        let said = b.segment(p.replay(0, 0));
+        assert_eq!(
+            said.tx,
+            [ToTx::Update { index: p.index, rcv_nxt: p.at(60).seq, ack: p.ack, window: 8192, ack_now: true, duplicate: false }]
+        );
+        // nothing is held any more: all is as it was
+        let said = b.segment(p.at(60).segment(ACK | push, 1));
+        assert_eq!((said.advanced, said.update().3), (None, push != 0));
+    }
+}
+
+/// Covers: TCP-19, TCP-52
+#[test]
+fn while_more_is_held_each_octet_that_fills_is_acknowledged() {
+    let mut b = Bench::new(41);
+    let p = b.active(tuple(0), 100, HIGH);
+    assert!(b.segment(p.at(30).segment(ACK, 10)).hold.is_some());
+    for n in 0..2 {
+        assert_eq!(b.segment(p.at(10 * n).segment(ACK, 10)).advanced, Some(p.at(10 * n + 10).seq));
+        let said = b.segment(Seg { replay: Some((p.index, true)), ..p.replay(0, 0) });
+        assert_eq!((said.update().0, said.update().3), (p.at(10 * n + 10).seq, true));
+    }
+    // only octets that were taken over count, of a replay too
+    b.eat = 3;
+    assert_eq!(b.segment(p.at(15).replay(0, 10)).update().0, p.at(23).seq);
+    b.eat = 0;
+    let said = b.segment(p.at(20).replay(FIN, 10));
+    assert_eq!((said.update().0, said.advanced, said.cm.len()), (p.at(23).seq, None, 0));
+    // the FIN ends it, and is acknowledged itself
+    b.eat = u16::MAX;
+    let said = b.segment(p.at(20).replay(FIN, 10));
+    assert_eq!((said.update().0, said.update().3, said.advanced), (p.at(31).seq, true, None));
+    assert_eq!(said.cm, [ToCm::Fin { index: p.index }]);
+    assert!(b.segment(p.at(31).replay(0, 0)).is_silent());
+}
+
+/// A replay that nothing comes of is not answered, whatever it says.
+///
+/// Covers: TCP-19
+#[test]
+fn a_replay_that_means_nothing_any_more_is_not_answered() {
+    let mut b = Bench::new(42);
+    let p = b.active(tuple(0), 100, HIGH);
+    b.segment(p.segment(ACK, 100));
+    let p = p.at(100);
+    assert!(b.segment(p.at(-10).replay(0, 10)).is_silent(), "old");
+    assert!(b.segment(p.at(-10).replay(FIN, 5)).is_silent(), "old");
+    b.command(FromCm::Full(p.index));
+    let said = b.segment(p.replay(0, 10));
+    assert_eq!((said.keep, said.counts["full_dropped"], said.update().3), (None, 1, false));
+    assert_eq!(b.segment(p.at(5).segment(ACK, 10)).hold, None);
+    b.segment(p.segment(RST, 0));
+    for (flags, len) in [(0, 10), (FIN, 0), (0, 0)] {
+        assert!(b.segment(p.replay(flags, len)).is_silent(), "dead");
+    }
+    b.command(FromCm::Free(p.index));
+    let q = Peer { index: b.syn_sent(tuple(1), 100), ..p };
+    let r = {
+        b.command(FromCm::Limit(3, 8));
+        b.syn_received(tuple(2), 100, 300)
+    };
+    for (flags, len) in [(0, 10), (FIN, 0), (0, 0)] {
+        for index in [p.index, q.index, r.index] {
+            assert!(b.segment(Peer { index, ..r }.replay(flags, len)).is_silent(), "not open");
+        }
+    }
+}
+
+/// What ends a connection, or its start-up, gives back what is held (`Bench::check` compares the notes with the rules).
+#[test]
+fn what_is_held_is_forgotten_when_it_can_serve_no_more() {
+    for end in 0..6 {
+        let mut b = Bench::new(43);
+        let p = b.active(tuple(0), 100, HIGH);
+        assert!(b.segment(p.at(10).segment(ACK, 10)).hold.is_some());
+        assert_eq!(b.holding.len(), 1);
+        match end {
+            0 => drop(b.segment(p.segment(RST, 0))),
+            1 => drop(b.command(FromCm::Free(p.index))),
+            2 => drop(b.command(FromCm::Reopen(p.index))),
+            3 => drop(b.command(FromCm::Full(p.index))),
+            4 => drop(b.segment(p.segment(ACK | FIN, 0))),
+            _ => {
+                // payload after our FIN
+                b.close(&p);
+                drop(b.segment(p.segment(ACK, 1)));
+            }
+        }
+        assert!(b.holding.is_empty(), "end {end}");
+    }
 }
 
 /// Covers: TCP-37
@@ -1966,6 +2157,9 @@ fn random_traffic_does_what_the_rules_say() {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x7263_7632);
     let mut seen: BTreeMap<&'static str, u32> = BTreeMap::new();
     let mut note = |said: Said| {
+        for (name, n) in [("hold", said.hold.is_some()), ("advanced", said.advanced.is_some())] {
+            *seen.entry(name).or_default() += u32::from(n);
+        }
         for (name, n) in said.counts {
             *seen.entry(name).or_default() += n;
         }
@@ -2001,6 +2195,8 @@ fn random_traffic_does_what_the_rules_say() {
     for l in 0..4 {
         b.command(FromCm::Limit(l, 6));
     }
+    // what `tcp::reassembly` would have
+    let mut held: Vec<(u16, Seg)> = vec![];
     for _ in 0..40_000 {
         let crowd = if rng.random_bool(0.2) { 60 } else { 12 };
         let n = rng.random_range(0..crowd);
@@ -2081,8 +2277,27 @@ fn random_traffic_does_what_the_rules_say() {
                     bad_options: rng.random_bool(0.01),
                     link_broadcast: rng.random_bool(0.01),
                     listener: (n % 3 != 0).then_some((n % 4) as u16),
+                    replay: None,
                 };
-                note(b.segment(s));
+                let mut said = b.segment(s);
+                if let Some(index) = said.hold {
+                    held.push((index, s));
+                }
+                held.retain(|(index, _)| b.holding.contains(index));
+                if let (Some(index), true) = (index, said.advanced.is_some()) {
+                    let mut rcv_nxt = said.advanced;
+                    while let Some(at) = held.iter().position(|(i, s)| *i == index && rcv_nxt.is_some_and(|n| not_after(s.seq, n))) {
+                        let (_, s) = held.remove(at);
+                        note(said);
+                        said = b.segment(Seg { replay: Some((index, false)), tuple: tuple(99), ack: rng.random(), ..s });
+                        rcv_nxt = said.advanced.or(rcv_nxt).filter(|_| b.holding.contains(&index));
+                    }
+                    note(said);
+                    held.retain(|(index, _)| b.holding.contains(index));
+                    let more = held.iter().any(|(i, _)| *i == index);
+                    said = b.segment(Seg { replay: Some((index, more)), tuple: tuple(99), ..Seg::default() });
+                }
+                note(said);
             }
         }
     }
@@ -2090,7 +2305,7 @@ fn random_traffic_does_what_the_rules_say() {
     for name in ["opened", "exists", "passive", "synced", "fin", "refused", "reset", "waiting", "closed", "wait end", "no slot"] {
         assert!(seen.get(name).is_some_and(|n| *n >= 3), "{name} is hardly met: {seen:?}");
     }
-    for name in ["syn_dropped", "in_unacceptable", "ooo_dropped", "full_dropped", "wait_reused", "attempt_fails", "estab_resets"] {
+    for name in ["syn_dropped", "in_unacceptable", "hold", "advanced", "full_dropped", "wait_reused", "attempt_fails", "estab_resets"] {
         assert!(seen.get(name).is_some_and(|n| *n >= 3), "{name} is hardly met: {seen:?}");
     }
 }
