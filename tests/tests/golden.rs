@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The start-up of every captured connection of Linux siw, and of the worked examples, played against the adapter in either role. The peer is a
-//! plain TCP that sends the captured octets as they were cut into segments, octet by octet, and in one segment.
+//! plain TCP that sends the captured octets as they were cut into segments, octet by octet, and in one segment; some of them in segments that come in
+//! any order.
 //!
 //! `tests/golden/siw.tsv` and `examples.tsv` hold the octets (`tools/golden/extract.py` says in which form), `expected.tsv` what must come of them by
 //! the requirements. Its columns: conversation; the adapter's role; what its host asks for, as `accept IRD/ORD data`, `strict` the same, `reject data`,
@@ -25,6 +26,7 @@ use smoltcp::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddrV4,
+    ops::Range,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -141,6 +143,8 @@ struct Peer {
     next: TcpSeqNumber,
     /// Acknowledged by the adapter.
     acked: TcpSeqNumber,
+    /// What each segment of the adapter has acknowledged that was an ACK and nothing else.
+    acks: Vec<TcpSeqNumber>,
     expected: Option<TcpSeqNumber>,
     received: Vec<u8>,
     fin: bool,
@@ -156,6 +160,7 @@ impl Peer {
             adapter_port,
             next: start,
             acked: start,
+            acks: vec![],
             expected: None,
             received: vec![],
             fin: false,
@@ -236,6 +241,9 @@ impl Peer {
             return;
         }
         self.acked = tcp.ack_number.unwrap_or(self.acked);
+        if tcp.segment_len() == 0 {
+            self.acks.push(self.acked);
+        }
         match tcp.control {
             TcpControl::Rst => self.reset = true,
             TcpControl::Syn => self.expected = Some(tcp.seq_number + 1),
@@ -383,6 +391,46 @@ impl Stage {
             Some("rst") => peer.send(TcpControl::Rst, &[]),
             _ => {}
         }
+    }
+    /// The peer sends `segments` of the `len` octets that follow, each at its place, in this order; `None` is its FIN. Those with the last octet push.
+    /// Returns what must be acknowledged: at once what comes out of order or ends with PSH or FIN; with something held, what fills a hole, once with
+    /// all behind it. Of one connection `held` segments are held at most.
+    fn shuffle(&mut self, peer: &mut Peer, octets: &[u8], segments: &[Option<Range<usize>>], held: usize) -> Vec<TcpSeqNumber> {
+        let start = peer.next;
+        let end = octets.len();
+        let mut expected = vec![];
+        let mut waits: Vec<Range<usize>> = vec![];
+        let mut next = 0;
+        for segment in segments {
+            // FIN as one more octet
+            let place = segment.clone().unwrap_or(end..end + 1);
+            let control = match segment {
+                None => TcpControl::Fin,
+                Some(part) if part.end == end => TcpControl::Psh,
+                Some(_) => TcpControl::None,
+            };
+            peer.next = start + place.start;
+            peer.send(control, &octets[segment.clone().unwrap_or(0..0)]);
+            peer.next = start + end + usize::from(segments.contains(&None));
+            // nothing is on its way any more when the next one comes
+            self.until(SILENCE, peer, |_| false);
+            if place.start > next {
+                expected.push(start + next);
+                if waits.len() < held {
+                    waits.push(place);
+                }
+            } else if place.end > next {
+                let filled = !waits.is_empty();
+                next = place.end;
+                while let Some(n) = waits.iter().position(|w| w.start <= next) {
+                    next = next.max(waits.remove(n).end);
+                }
+                if filled || control != TcpControl::None {
+                    expected.push(start + next);
+                }
+            }
+        }
+        expected
     }
     /// Peer and adapter close, whoever is first; FREED comes last.
     fn close(&mut self, connection: Connection, established: bool, peer: &mut Peer) {
@@ -759,6 +807,118 @@ fn requests_over_the_backlog_are_rejected() {
         assert!(matches!(stage.next(&mut peer), Event::Established { .. }));
         stage.expect("Reply", &mut peer, |p| !p.received.is_empty());
         stage.close(connection, true, &mut peer);
+    }
+    stage.assert_over();
+}
+
+/// All orders of `n` things.
+fn orders(n: usize) -> Vec<Vec<usize>> {
+    if n == 0 {
+        return vec![vec![]];
+    }
+    let insert = |order: Vec<usize>| {
+        (0..n).map(move |at| {
+            let mut longer = order.clone();
+            longer.insert(at, n - 1);
+            longer
+        })
+    };
+    orders(n - 1).into_iter().flat_map(insert).collect()
+}
+
+/// A Request in four segments that come in any order: each is sent once, each hole is acknowledged once.
+///
+/// Covers: TCP-19, TCP-51, TCP-52
+#[test]
+fn a_request_in_any_order_is_taken_without_a_retransmission() {
+    let frame = octets(&captured()["example-mpa2-req-max"].opener[0]);
+    let mut stage = Stage::new(3);
+    stage.listen(8);
+    let mut out_of_order = 0;
+    for order in orders(4) {
+        let mut peer = stage.peer(PORT);
+        let peer = &mut peer;
+        stage.open(peer);
+        stage.until(SILENCE / 2, peer, |_| false);
+        peer.acks.clear();
+        let cuts = [0, 7, 100, 333, frame.len()];
+        let segments: Vec<_> = order.iter().map(|n| Some(cuts[*n]..cuts[n + 1])).collect();
+        let expected = stage.shuffle(peer, &frame, &segments, 4);
+        assert_eq!(peer.acks, expected, "{order:?}");
+        assert_eq!(peer.acked, peer.next);
+        out_of_order += order.iter().enumerate().filter(|(at, n)| (0..**n).any(|m| !order[..*at].contains(&m))).count();
+        let Event::ConnectRequest { connection, start, .. } = stage.next(peer) else { panic!("{order:?}") };
+        assert_eq!(start.private_data, frame[HEADER + 4..]);
+        stage.rnic.reject(&connection, &[]).expect("taken");
+        stage.expect("FIN", peer, |p| p.fin);
+        stage.close(connection, false, peer);
+    }
+    let counts = [Counter::TcpInOoo, Counter::TcpOooDropped, Counter::TcpRetransSegs].map(|c| counter(&mut stage.rnic, c));
+    assert_eq!(counts, [out_of_order as u64, 0, 0]);
+    stage.assert_over();
+}
+
+/// A Reply that refuses in three segments, and the FIN behind it (MPA-4), in any order.
+///
+/// Covers: TCP-19, TCP-37
+#[test]
+fn a_reply_and_its_fin_may_come_in_any_order() {
+    let frame = octets("rep:7002000800040004676f6f64");
+    let mut stage = Stage::new(4);
+    for order in orders(4) {
+        let mut peer = Peer::new(&stage.wire, PORT, 0);
+        let peer = &mut peer;
+        let connection = stage.rnic.connect(&ConnectParam::new(SocketAddrV4::new(address(2), PORT))).expect("taken");
+        stage.expect("SYN", peer, |p| p.expected.is_some());
+        peer.send(TcpControl::Syn, &[]);
+        stage.expect("Request", peer, |p| !p.received.is_empty());
+        stage.until(SILENCE / 2, peer, |_| false);
+        peer.acks.clear();
+        let cuts = [0, 7, 17, frame.len()];
+        let segments: Vec<_> = order.iter().map(|n| (*n < 3).then(|| cuts[*n]..cuts[n + 1])).collect();
+        let expected = stage.shuffle(peer, &frame, &segments, 4);
+        // behind them at most the last one again
+        assert_eq!(peer.acks[..expected.len()], expected, "{order:?}");
+        assert!(peer.acks[expected.len()..].iter().all(|ack| *ack == peer.next), "{order:?}");
+        let Event::ConnectReply { result, start, .. } = stage.next(peer) else { panic!("{order:?}") };
+        assert_eq!((result, &start.private_data[..]), (Err(Refusal::Refused), &b"good"[..]));
+        stage.expect("FIN", peer, |p| p.fin);
+        assert_eq!(stage.next(peer), Event::ConnectionFreed { connection });
+        assert!(!peer.reset);
+    }
+    assert_eq!(counter(&mut stage.rnic, Counter::TcpRetransSegs), 0);
+    stage.assert_over();
+}
+
+/// Backwards, in one segment more than are held of one connection: only that one must be sent again.
+///
+/// Covers: TCP-19, TCP-51
+#[test]
+fn what_is_not_held_is_not_acknowledged_and_comes_again() {
+    let frame = octets(&captured()["example-mpa2-req-max"].opener[0]);
+    let mut stage = Stage::new(5);
+    stage.listen(8);
+    for pieces in 2..=6 {
+        let before = counter(&mut stage.rnic, Counter::TcpOooDropped);
+        let mut peer = stage.peer(PORT);
+        let peer = &mut peer;
+        stage.open(peer);
+        stage.until(SILENCE / 2, peer, |_| false);
+        peer.acks.clear();
+        let cut = |n: usize| n * frame.len() / pieces;
+        let mut segments: Vec<_> = (0..pieces).rev().map(|n| Some(cut(n)..cut(n + 1))).collect();
+        if pieces > 5 {
+            segments.push(Some(cut(1)..cut(2)));
+        }
+        let expected = stage.shuffle(peer, &frame, &segments, 4);
+        assert_eq!(peer.acks, expected, "{pieces} pieces");
+        assert_eq!(peer.acked, peer.next);
+        assert_eq!(counter(&mut stage.rnic, Counter::TcpOooDropped) - before, u64::from(pieces > 5));
+        let Event::ConnectRequest { connection, start, .. } = stage.next(peer) else { panic!("{pieces} pieces") };
+        assert_eq!(start.private_data, frame[HEADER + 4..]);
+        stage.rnic.reject(&connection, &[]).expect("taken");
+        stage.expect("FIN", peer, |p| p.fin);
+        stage.close(connection, false, peer);
     }
     stage.assert_over();
 }
