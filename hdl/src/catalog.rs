@@ -40,13 +40,19 @@ const fn proof(name: &'static str, emit: fn(&'static str) -> Emitted) -> Entry {
     Entry { name, simulate: false, synthesize: false, emit }
 }
 
+/// A size that is only elaborated and linted.
+const fn lint(name: &'static str, emit: fn(&'static str) -> Emitted) -> Entry {
+    Entry { name, simulate: false, synthesize: false, emit }
+}
+
 /// All rows. Add a block here and it is linted, synthesised and can be used in a test as `ironwarp_models::<name>::Model`.
 pub static CATALOG: &[Entry] = &[
-    both("ironwarp_core", |n| elaborate(n, Box::<crate::core::Core>::default())),
-    both("connections", |n| elaborate(n, Box::<crate::connections::Connections>::default())),
+    both("ironwarp_core", |n| elaborate(n, Box::<crate::core::CoreEcp5>::default())),
+    lint("ironwarp_core_large", |n| elaborate(n, Box::<crate::core::CoreLarge>::default())),
+    both("connections", |n| elaborate(n, Box::<crate::connections::Connections<5, 6, 7, 8, 14, 32, 4, 8, 8, 9, 192, 11>>::default())),
     both("arp", |n| elaborate(n, Box::<Arp<5>>::default())),
     both("engine", |n| elaborate(n, Box::<crate::cm::engine::Engine<4, 16>>::default())),
-    both("conn", |n| elaborate(n, Box::<crate::cm::conn::Conn<5, 32, 4, 5, 32, 8>>::default())),
+    both("conn", |n| elaborate(n, Box::<crate::cm::conn::Conn<5, 6, 32, 4, 5, 32, 8>>::default())),
     both("port_db", |n| elaborate(n, Box::<PortDbFull>::default())),
     model("port_db_small", |n| elaborate(n, Box::<PortDbSmall>::default())),
     proof("port_db_tiny", |n| elaborate(n, Box::<PortDbTiny>::default())),

@@ -19,7 +19,7 @@
 //!
 //! **No deadlock.** An engine may wait for room on its way to another one, so nobody may wait in a circle:
 //! * `tx_to_cm`, `faults`: the manager may wait for the port database for thousands of clocks. A connection has at most 3 notes of `tx` (one that it is given up,
-//!   and `Freed`, for each attempt) and one fault for each of its two start-up frames until the manager frees it: with 128 and 64 places `tx` and `start_tx` never wait for the manager.
+//!   and `Freed`, for each attempt) and one fault for each of its two start-up frames until the manager frees it: with 4 * 2^C and 2 * 2^C places `tx` and `start_tx` never wait for the manager.
 //! * What `rx` and `start_rx` tell the manager stands in one queue, inside `conn`, because its order matters. When it is full they wait, and frames wait in the receive
 //!   buffer behind them. The manager serves that queue before all that makes it tell `rx` something of its own accord, at most two messages a job; each job makes room
 //!   for one message, with which `rx` goes on to its next input, and that is the manager's before any segment. So `cm_to_rx` never holds more than
@@ -30,7 +30,7 @@
 //!   the one in hand, so the 32 places of `tx_to_rx` behind 16 never fill while `rx` waits.
 //! * `cm_to_tx`: `tx` never waits for the manager.
 //!
-//! **Memory.** Block RAM: `tx_to_rx` (32 x 50 bits), `tx_to_cm` (128 x 18), `cm_to_rx` (32 x 34), `faults` (64 x 16), one or two each; the pool of `reassembly` (6); `rx_to_tx` and `cm_to_tx` are distributed.
+//! **Memory.** Block RAM: `tx_to_rx` (32 x 50 bits), `tx_to_cm` (4 * 2^C x 18), `cm_to_rx` (32 x 34), `faults` (2 * 2^C x 16), one or two each; the pool of `reassembly` (6); `rx_to_tx` and `cm_to_tx` are distributed.
 use crate::cm::conn::Conn;
 use crate::cm::messages::*;
 use crate::cm::port_types::{PortReply, PortRequest};
@@ -52,9 +52,23 @@ use crate::tcp::tx::TcpTx;
 use crate::tcp::types::*;
 use rust_hdl::prelude::*;
 
-/// 32 connections, 32 TIME-WAIT entries, 16 listeners: the `ecp5` profile.
+/// 2^C connections and as many TIME-WAIT entries (`CN` = 2^C, `Cn` = C + n), 2^L listeners, IRD and ORD up to `D`, frames of 8 * 2^S octets (`S1` = S + 1),
+/// 8 segments out of order of up to `W` beats in a pool of 2^P.
 #[derive(LogicBlock, Default)]
-pub struct Connections {
+pub struct Connections<
+    const C: usize,
+    const C1: usize,
+    const C2: usize,
+    const C3: usize,
+    const C9: usize,
+    const CN: usize,
+    const L: usize,
+    const D: usize,
+    const S: usize,
+    const S1: usize,
+    const W: usize,
+    const P: usize,
+> {
     pub clock: Signal<In, Clock>,
     pub reset: Signal<In, Bit>,
     pub ready: Signal<Out, Bit>,
@@ -143,27 +157,41 @@ pub struct Connections {
     pub cnt_cmd_unknown: Signal<Out, Bit>,
     pub cnt_stale_handles: Signal<Out, Bit>,
     seg_rx: SegRx,
-    reassembly: Reassembly<5, 8, 192, 11>,
-    lookup: Lookup<6, 7>,
-    rx: TcpRx<5, 5, 4, 6>,
-    tx: TcpTx<5, 6, 7>,
+    reassembly: Reassembly<C, 8, W, P>,
+    lookup: Lookup<C1, C2>,
+    rx: TcpRx<C, C, L, C1>,
+    tx: TcpTx<C, C1, C2>,
     isn: Isn,
-    tx_deadlines: Deadlines<5>,
-    seg_tx: SegTx<8, 9>,
-    start_rx: StartRx<5, 14>,
-    start_tx: StartTx<5, 32>,
-    conn: Conn<5, 32, 4, 5, 32, 8>,
-    cm_deadlines: Deadlines<5>,
+    tx_deadlines: Deadlines<C>,
+    seg_tx: SegTx<S, S1>,
+    start_rx: StartRx<C, C9>,
+    start_tx: StartTx<C, CN>,
+    conn: Conn<C, C1, CN, L, C, CN, D>,
+    cm_deadlines: Deadlines<C>,
     rx_to_tx: ChanFifo<RxToTx, 4, 5>,
     tx_to_rx: ChanFifo<TxToRx, 5, 6>,
-    tx_to_cm: ChanFifo<TxToCm, 7, 8>,
+    tx_to_cm: ChanFifo<TxToCm, C2, C3>,
     cm_to_rx: ChanFifo<CmToRx, 5, 6>,
     cm_to_tx: ChanFifo<CmToTx, 4, 5>,
-    faults: ChanFifo<Bits<16>, 6, 7>,
+    faults: ChanFifo<Bits<16>, C1, C2>,
     word: Signal<Local, Bits<32>>,
 }
 
-impl Logic for Connections {
+impl<
+        const C: usize,
+        const C1: usize,
+        const C2: usize,
+        const C3: usize,
+        const C9: usize,
+        const CN: usize,
+        const L: usize,
+        const D: usize,
+        const S: usize,
+        const S1: usize,
+        const W: usize,
+        const P: usize,
+    > Logic for Connections<C, C1, C2, C3, C9, CN, L, D, S, S1, W, P>
+{
     #[hdl_gen]
     fn update(&mut self) {
         clock!(self, clock, seg_rx, reassembly, lookup, rx, tx, isn, tx_deadlines, seg_tx, start_rx, start_tx, conn, cm_deadlines);

@@ -10,7 +10,7 @@
 use crate::cm::cmd_split::CmdSplit;
 use crate::cm::engine::Engine;
 use crate::cm::messages::*;
-use crate::cm::port_db::PortDbFull;
+use crate::cm::port_db::PortDb;
 use crate::cm::port_share::PortShare;
 use crate::cm::port_types::*;
 use crate::connections::Connections;
@@ -25,15 +25,39 @@ use crate::net::{
 use crate::stream::*;
 use rust_hdl::prelude::*;
 
-// What CAPS and CAPS2 say of the `ecp5` profile.
-const LISTENERS: u64 = 16;
-const CONNECTIONS: u64 = 32;
 const ADDRESSES: u64 = 4;
 const NEIGHBORS: u64 = 32;
-const BUFFER_LOG2: u64 = 11;
 
+/// The `ecp5` profile: 32 connections, 16 listeners, IRD and ORD 8, MTU 1500.
+pub type CoreEcp5 = Core<5, 6, 7, 8, 14, 32, 4, 16, 8, 8, 9, 192, 11, 11, 10, 11, 11, 12, 6, 64>;
+/// The `large` profile: 1024 connections, 64 listeners, IRD and ORD 32, MTU 9000. It is elaborated and linted, not built.
+pub type CoreLarge = Core<10, 11, 12, 13, 19, 1024, 6, 64, 32, 11, 12, 1152, 14, 14, 12, 13, 13, 14, 11, 2048>;
+
+/// As `Connections`; and 2^U use slots of the port database (one for each connection and TIME-WAIT entry), a receive buffer of 2^B beats, L2 buffers of 8 * 2^S octets and 2^R beats on the way to them;
+/// `XN` = 2^X, `Xn` = X + n.
 #[derive(LogicBlock)]
-pub struct Core {
+pub struct Core<
+    const C: usize,
+    const C1: usize,
+    const C2: usize,
+    const C3: usize,
+    const C9: usize,
+    const CN: usize,
+    const L: usize,
+    const LN: usize,
+    const D: usize,
+    const S: usize,
+    const S1: usize,
+    const W: usize,
+    const P: usize,
+    const S3: usize,
+    const R: usize,
+    const R1: usize,
+    const B: usize,
+    const B1: usize,
+    const U: usize,
+    const UN: usize,
+> {
     pub clock: Signal<In, Clock>,
     pub reset: Signal<In, Bit>,
     // BAR0: a request (read or write) is taken when mmio_ready; one read at a time, answered by mmio_rvalid.
@@ -90,10 +114,10 @@ pub struct Core {
     cmd_ring: CmdRing<4, 5>,
     evt_ring: EvtRing<5, 6>,
     cmd_split: CmdSplit,
-    engine: Engine<4, 16>,
+    engine: Engine<L, LN>,
     evt_merge: ChanMerge2<EventOut>,
     port_share: PortShare,
-    port_db: PortDbFull,
+    port_db: PortDb<16, 10, 4, 6, 64, 16, L, LN, U, UN>,
     arp_ignored: PulseMerge<2>,
     meta_dropped: PulseMerge<2>,
     doorbell_errors: PulseMerge<4>,
@@ -103,16 +127,16 @@ pub struct Core {
     cmd_unknown: PulseMerge<2>,
     stale_handles: PulseMerge<2>,
     rx_parser: RxParser,
-    rx_buffer: RxBuffer<11, 12, 8, 9>,
+    rx_buffer: RxBuffer<B, B1, 8, 9>,
     rx_router: RxRouter,
-    icmp: Icmp<8, 9>,
+    icmp: Icmp<S, S1>,
     arp: Arp<5>,
-    l2_rx: L2Rx<10, 11>,
-    l2_tx: L2Tx<8, 11, 4>,
+    l2_rx: L2Rx<R, R1>,
+    l2_tx: L2Tx<S, S3, 4>,
     tx_mux: TxMux<4>,
     loopback: Loopback<8, 9>,
     neighbor_share: NeighborShare,
-    connections: Connections,
+    connections: Connections<C, C1, C2, C3, C9, CN, L, D, S, S1, W, P>,
     mac: Signal<Local, Bits<48>>,
     mtu: Signal<Local, Bits<16>>,
     ttl: Signal<Local, Bits<8>>,
@@ -133,7 +157,29 @@ pub struct Core {
     caps2: Constant<Bits<32>>,
 }
 
-impl Default for Core {
+impl<
+        const C: usize,
+        const C1: usize,
+        const C2: usize,
+        const C3: usize,
+        const C9: usize,
+        const CN: usize,
+        const L: usize,
+        const LN: usize,
+        const D: usize,
+        const S: usize,
+        const S1: usize,
+        const W: usize,
+        const P: usize,
+        const S3: usize,
+        const R: usize,
+        const R1: usize,
+        const B: usize,
+        const B1: usize,
+        const U: usize,
+        const UN: usize,
+    > Default for Core<C, C1, C2, C3, C9, CN, L, LN, D, S, S1, W, P, S3, R, R1, B, B1, U, UN>
+{
     fn default() -> Self {
         Self {
             clock: Default::default(),
@@ -226,13 +272,35 @@ impl Default for Core {
             port_range: Default::default(),
             magic: Constant::new(u64::from(ironwarp_abi::MAGIC).to_bits()),
             version: Constant::new(u64::from(ironwarp_abi::ABI_VERSION).to_bits()),
-            caps: Constant::new((LISTENERS | CONNECTIONS << 16).to_bits()),
-            caps2: Constant::new((ADDRESSES | NEIGHBORS << 8 | BUFFER_LOG2 << 24).to_bits()),
+            caps: Constant::new((LN as u64 | (CN as u64) << 16).to_bits()),
+            caps2: Constant::new((ADDRESSES | NEIGHBORS << 8 | (S3 as u64) << 24).to_bits()),
         }
     }
 }
 
-impl Logic for Core {
+impl<
+        const C: usize,
+        const C1: usize,
+        const C2: usize,
+        const C3: usize,
+        const C9: usize,
+        const CN: usize,
+        const L: usize,
+        const LN: usize,
+        const D: usize,
+        const S: usize,
+        const S1: usize,
+        const W: usize,
+        const P: usize,
+        const S3: usize,
+        const R: usize,
+        const R1: usize,
+        const B: usize,
+        const B1: usize,
+        const U: usize,
+        const UN: usize,
+    > Logic for Core<C, C1, C2, C3, C9, CN, L, LN, D, S, S1, W, P, S3, R, R1, B, B1, U, UN>
+{
     #[hdl_gen]
     fn update(&mut self) {
         clock!(self, clock, regs, time_base, reset_seq, irq, counters, dma_read, dma_write, cmd_ring, evt_ring, engine, port_db);

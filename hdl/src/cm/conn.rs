@@ -49,7 +49,7 @@
 //! `freed_read`; listeners; owed events; commands. What is owed is a bit in the entry and one in `pending`; the host's ring can hold up commands and events only (CM-44).
 //!
 //! **Stalls.** A job ends when its neighbours have taken what it tells: at most one message each, two to `tcp::tx` and `tcp::rx`. `deliver` has a queue
-//! of 32 here, because the host's memory is behind it. They must take without
+//! of 2^C here, because the host's memory is behind it. They must take without
 //! waiting for room behind `from_*`, `result`, `fault`, `expired`, or have queues there; these are emptied without the host's help. The port
 //! database answers in bounded time (thousands of clocks under RESERVE).
 //!
@@ -69,9 +69,9 @@ use crate::tcp::types::*;
 use ironwarp_abi::{EventKind, HandleKind, Opcode};
 use rust_hdl::prelude::*;
 
-/// `C`: log2 of the connections (`CN` = 2^C), `L`: log2 of the listener slots, `T`: log2 of the TIME-WAIT entries (`TN` = 2^T), `D`: largest IRD and ORD.
+/// `C`: log2 of the connections (`CN` = 2^C, `CP1` = C + 1), `L`: log2 of the listener slots, `T`: log2 of the TIME-WAIT entries (`TN` = 2^T), `D`: largest IRD and ORD.
 #[derive(LogicBlock)]
-pub struct Conn<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: usize, const D: usize> {
+pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T: usize, const TN: usize, const D: usize> {
     pub clock: Signal<In, Clock>,
     pub reset: Signal<In, Bit>,
     pub ready: Signal<Out, Bit>,
@@ -126,7 +126,7 @@ pub struct Conn<const C: usize, const CN: usize, const L: usize, const T: usize,
     pending: DFF<Bits<CN>>,
     inbox: ChanFifo<ConnMessage, 4, 5>,
     /// Private data that waits for the DMA.
-    deliveries: ChanFifo<Bits<16>, 5, 6>,
+    deliveries: ChanFifo<Bits<16>, C, CP1>,
     negotiate: Negotiate<D>,
     live_count: DFF<Bits<16>>,
 
@@ -313,8 +313,8 @@ fn kind(kind: EventKind) -> Constant<Bits<8>> {
     Constant::new((kind as u64).to_bits())
 }
 
-impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: usize, const D: usize> Default
-    for Conn<C, CN, L, T, TN, D>
+impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T: usize, const TN: usize, const D: usize> Default
+    for Conn<C, CP1, CN, L, T, TN, D>
 {
     fn default() -> Self {
         assert_eq!(1 << C, CN);
@@ -537,7 +537,9 @@ impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: 
     }
 }
 
-impl<const C: usize, const CN: usize, const L: usize, const T: usize, const TN: usize, const D: usize> Logic for Conn<C, CN, L, T, TN, D> {
+impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T: usize, const TN: usize, const D: usize> Logic
+    for Conn<C, CP1, CN, L, T, TN, D>
+{
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, wait_valid, pending, live_count, state, job, idx, cause, scan, e, l, lslot, g, due, handle_ok);
