@@ -74,6 +74,8 @@ pub static CATALOG: &[Entry] = &[
     model("rx_chain", |n| elaborate(n, Box::<crate::net::rx_chain::RxChain>::default())),
     both("reassembly", |n| elaborate(n, Box::<crate::tcp::reassembly::Reassembly<5, 8, 192, 11>>::default())),
     both("seg_rx", |n| elaborate(n, Box::<crate::tcp::seg_rx::SegRx>::default())),
+    both("syn_guard", |n| elaborate(n, Box::<crate::tcp::syn_guard::SynGuard>::default())),
+    both("rules", |n| elaborate(n, Box::<crate::cm::rules::Rules<4, 16>>::default())),
     both("seg_tx", |n| elaborate(n, Box::<crate::tcp::seg_tx::SegTx<8, 9>>::default())),
     both("tcp_rx", |n| elaborate(n, Box::<crate::tcp::rx::TcpRx<5, 5, 4, 6>>::default())),
     both("tcp_tx", |n| elaborate(n, Box::<crate::tcp::tx::TcpTx<5, 6, 7>>::default())),

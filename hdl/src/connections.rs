@@ -3,7 +3,7 @@
 //! `tcp::types`, `mpa::types`, `cm::messages`.
 //!
 //! ```text
-//!   inp, meta --> seg_rx --SegmentIn--> rx <--> lookup
+//!   inp, meta --> seg_rx --SegmentIn--> syn_guard --> rx <--> lookup      rules <-- syn_guard, conn
 //!                    |   <--Verdict---  | ^  ^
 //!                reassembly      RxToTx | |  | RxToCm, CmToRx
 //!                    | payload          | |  |
@@ -34,7 +34,8 @@
 use crate::cm::conn::Conn;
 use crate::cm::messages::*;
 use crate::cm::port_types::{PortReply, PortRequest};
-use crate::host::dma::*;
+use crate::cm::rules::*;
+use crate::host::{dma::*, pulse_merge::PulseMerge};
 use crate::mpa::start_rx::StartRx;
 use crate::mpa::start_tx::StartTx;
 use crate::mpa::types::*;
@@ -48,6 +49,7 @@ use crate::tcp::reassembly::Reassembly;
 use crate::tcp::rx::TcpRx;
 use crate::tcp::seg_rx::SegRx;
 use crate::tcp::seg_tx::SegTx;
+use crate::tcp::syn_guard::SynGuard;
 use crate::tcp::tx::TcpTx;
 use crate::tcp::types::*;
 use rust_hdl::prelude::*;
@@ -105,6 +107,7 @@ pub struct Connections<
     pub listener_done: Signal<Out, Bit>,
     pub port_req: ChanSrc<PortRequest>,
     pub port_rsp: ChanSink<PortReply>,
+    pub rule: ChanSink<RuleSet>,
     pub rd_req: ChanSrc<DmaRequest>,
     pub rd_beat: ChanSink<DmaBeat>,
     pub wr_req: ChanSrc<DmaRequest>,
@@ -152,12 +155,17 @@ pub struct Connections<
     pub cnt_conn_created: Signal<Out, Bit>,
     pub cnt_conn_freed: Signal<Out, Bit>,
     pub cnt_conn_established: Signal<Out, Bit>,
+    pub cnt_conn_denied: Signal<Out, Bit>,
     pub cnt_cmd_done: Signal<Out, Bit>,
     pub cnt_cmd_errors: Signal<Out, Bit>,
     pub cnt_cmd_unknown: Signal<Out, Bit>,
     pub cnt_stale_handles: Signal<Out, Bit>,
     seg_rx: SegRx,
     reassembly: Reassembly<C, 8, W, P>,
+    syn_guard: SynGuard,
+    rules: Rules<4, 16>,
+    rule_share: RuleShare,
+    conn_denied: PulseMerge<2>,
     lookup: Lookup<C1, C2>,
     rx: TcpRx<C, C, L, C1>,
     tx: TcpTx<C, C1, C2>,
@@ -194,10 +202,15 @@ impl<
 {
     #[hdl_gen]
     fn update(&mut self) {
+        clock!(self, clock, syn_guard, rules, rule_share, conn_denied);
         clock!(self, clock, seg_rx, reassembly, lookup, rx, tx, isn, tx_deadlines, seg_tx, start_rx, start_tx, conn, cm_deadlines);
         clock!(self, clock, rx_to_tx, tx_to_rx, tx_to_cm, cm_to_rx, cm_to_tx, faults);
         self.seg_rx.reset.next = self.reset.val();
         self.reassembly.reset.next = self.reset.val();
+        self.syn_guard.reset.next = self.reset.val();
+        self.rules.reset.next = self.reset.val();
+        self.rule_share.reset.next = self.reset.val();
+        self.conn_denied.reset.next = self.reset.val();
         self.lookup.reset.next = self.reset.val();
         self.rx.reset.next = self.reset.val();
         self.tx.reset.next = self.reset.val();
@@ -267,7 +280,8 @@ impl<
         self.seg_rx.listening.next = self.listening.val();
         self.seg_rx.listener.next = self.listener.val();
         StreamSink::link(&mut self.inp, &mut self.seg_rx.inp);
-        ChanSrc::<SegmentIn>::join(&mut self.seg_rx.segment, &mut self.reassembly.segment);
+        ChanSrc::<SegmentIn>::join(&mut self.seg_rx.segment, &mut self.syn_guard.inp);
+        ChanSrc::<SegmentIn>::join(&mut self.syn_guard.out, &mut self.reassembly.segment);
         ChanSrc::<Verdict>::join(&mut self.reassembly.verdict, &mut self.seg_rx.verdict);
         ChanSrc::<PayloadIn>::join(&mut self.seg_rx.payload_meta, &mut self.reassembly.payload_meta);
         StreamSrc::join(&mut self.seg_rx.out, &mut self.reassembly.inp);
@@ -300,6 +314,18 @@ impl<
         ChanSrc::<StartTxFrame>::join(&mut self.conn.frame, &mut self.start_tx.frame);
         ChanSrc::<DeadlineSet>::join(&mut self.conn.deadline, &mut self.cm_deadlines.set);
         ChanSrc::<Bits<16>>::join(&mut self.cm_deadlines.expired, &mut self.conn.expired);
+
+        // set-up rules
+        ChanSink::<RuleSet>::link(&mut self.rule, &mut self.rules.set);
+        ChanSrc::<RuleQuery>::join(&mut self.syn_guard.query, &mut self.rule_share.a_req);
+        ChanSrc::<RuleAnswer>::join(&mut self.rule_share.a_rsp, &mut self.syn_guard.answer);
+        ChanSrc::<RuleQuery>::join(&mut self.conn.rule_query, &mut self.rule_share.b_req);
+        ChanSrc::<RuleAnswer>::join(&mut self.rule_share.b_rsp, &mut self.conn.rule_answer);
+        ChanSrc::<RuleQuery>::join(&mut self.rule_share.req, &mut self.rules.query);
+        ChanSrc::<RuleAnswer>::join(&mut self.rules.answer, &mut self.rule_share.rsp);
+        self.conn_denied.inp[0].next = self.syn_guard.cnt_conn_denied.val();
+        self.conn_denied.inp[1].next = self.conn.cnt_conn_denied.val();
+        self.cnt_conn_denied.next = self.conn_denied.out.val();
 
         // TX half -> segments -> wire
         ChanSrc::<Tuple>::join(&mut self.tx.isn_req, &mut self.isn.request);

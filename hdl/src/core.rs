@@ -13,6 +13,7 @@ use crate::cm::messages::*;
 use crate::cm::port_db::PortDb;
 use crate::cm::port_share::PortShare;
 use crate::cm::port_types::*;
+use crate::cm::rules::RuleSet;
 use crate::connections::Connections;
 use crate::host::{
     cmd_ring::CmdRing, counters::Counters, dma::*, dma_read::DmaRead, dma_write::DmaWrite, evt_ring::EvtRing, irq::Irq,
@@ -446,6 +447,7 @@ impl<
         ChanSrc::<EventOut>::join(&mut self.connections.evt, &mut self.evt_merge.b);
         ChanSrc::<EventOut>::join(&mut self.evt_merge.out, &mut self.evt_ring.event);
         ChanSrc::<ListenerUpdate>::join(&mut self.engine.listener, &mut self.connections.listener_update);
+        ChanSrc::<RuleSet>::join(&mut self.engine.rule, &mut self.connections.rule);
         self.engine.listener_done.next = self.connections.listener_done.val();
         ChanSrc::<DmaRequest>::join(&mut self.evt_ring.req, &mut self.dma_write.req[0]);
         ChanSrc::<DmaBeat>::join(&mut self.evt_ring.beat, &mut self.dma_write.beat[0]);
@@ -730,6 +732,7 @@ impl<
         self.pulses.next.mpa_retries = self.connections.cnt_mpa_retries.val();
         self.pulses.next.conn_created = self.connections.cnt_conn_created.val();
         self.pulses.next.conn_freed = self.connections.cnt_conn_freed.val();
+        self.pulses.next.conn_denied = self.connections.cnt_conn_denied.val();
         self.pulses.next.conn_established = self.connections.cnt_conn_established.val();
         self.pulses.next.eth_loop_frames = self.loopback.cnt_eth_loop_frames.val();
         self.pulses.next.eth_loop_dropped = self.loopback.cnt_eth_loop_dropped.val();

@@ -7,12 +7,12 @@
 //! | 0 | 15:8 | flags |
 //! | 1 | 31:0 | context, echoed in every event that follows from the command |
 //! | 2, 3 | | handle |
-//! | 4 | 31:0 | local address |
+//! | 4 | 31:0 | local address, or network |
 //! | 5 | 15:0 | local port, or first port of a range |
 //! | 5 | 31:16 | remote port, or last port of a range |
 //! | 6 | 31:0 | remote address, or address mask |
 //! | 7 | 31:0 | gateway |
-//! | 8 | 15:0 | backlog, half-open limit |
+//! | 8 | 15:0 | backlog, half-open limit; or number of a rule |
 //! | 8 | 31:16 | backlog, waiting-for-accept limit |
 //! | 9 | 23:0 | QPN |
 //! | 10, 11 | | private data address |
@@ -34,7 +34,16 @@
 //! status 0. A CONNECT_REQUEST that nobody answers lives until ACCEPT, REJECT or ABORT; if the peer has gone by then, ACCEPT answers
 //! -ECONNRESET (CM-27) and FREED follows; REJECT answers 0. An ACCEPT that answers -ENOMEM (its IRD or ORD is not possible, CM-28) has rejected
 //! the peer, and FREED follows.
+//!
+//! # Set-up rules
+//! RULE puts rule 0..15 into its place: `flags` say which set-ups it is for and whether it denies them, network and mask which peers (network & !mask must be 0),
+//! first..=last which ports: the local one of a SYN that comes, the remote one of CONNECT. Without INBOUND and OUTBOUND the rule is taken out. Of the rules that
+//! match the lowest number decides; what none matches is allowed. A SYN that is denied is answered as if nobody listened, a CONNECT by
+//! -EACCES; both count in connDenied. A rule counts for every set-up after its CMD_REPLY and changes nothing in connections that exist. A reset takes all out.
 use crate::{Handle, ENTRY_DWORDS};
+
+/// Set-up rules that the adapter holds.
+pub const RULES: u16 = 16;
 
 /// What the adapter is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +63,8 @@ pub enum Opcode {
     AddressAdd = 5,
     /// Remove a local address. Answer: CMD_REPLY. Listeners on it stay, but hear nothing.
     AddressDelete = 6,
+    /// Set or take out a set-up rule. Answer: CMD_REPLY.
+    Rule = 7,
     /// Open a connection.
     Connect = 8,
     /// Accept an announced connection.
@@ -76,6 +87,7 @@ impl Opcode {
         Opcode::Unreserve,
         Opcode::AddressAdd,
         Opcode::AddressDelete,
+        Opcode::Rule,
         Opcode::Connect,
         Opcode::Accept,
         Opcode::Reject,
@@ -86,6 +98,12 @@ impl Opcode {
 
 /// Bits of `flags`; a bit that the opcode does not know is refused with -EINVAL.
 pub mod flag {
+    /// RULE: the set-ups that it matches are denied; else allowed.
+    pub const DENY: u8 = 1 << 0;
+    /// RULE: it is for SYNs to our listeners.
+    pub const INBOUND: u8 = 1 << 1;
+    /// RULE: it is for CONNECT.
+    pub const OUTBOUND: u8 = 1 << 2;
     /// CONNECT: MPA revision 2 with IRD, ORD (RFC 6581); else revision 1.
     pub const ENHANCED: u8 = 1 << 0;
     /// CONNECT, with ENHANCED: peer-to-peer (RFC 6581 A bit).

@@ -2,7 +2,7 @@
 //! The rows of the counter table: `Variant field_name "nameShownByTools" "meaning";`. The position is the counter's number.
 
 /// Number of counters (rows of [`for_each_counter!`]).
-pub const COUNTERS: usize = 95;
+pub const COUNTERS: usize = 96;
 
 /// Calls `$callback!{ rows }` with every counter, in the order of their numbers.
 #[macro_export]
@@ -102,4 +102,5 @@ macro_rules! for_each_counter { ($callback:ident) => { $callback! {
     ConnEstablished    conn_established      "connEstablished"    "Connections whose start-up succeeded";
     EthLoopFrames      eth_loop_frames       "ethLoopFrames"      "Frames to the own MAC address, given to the receive side instead of the wire";
     EthLoopDropped     eth_loop_dropped      "ethLoopDropped"     "Frames to the own MAC address dropped for lack of room";
+    ConnDenied         conn_denied           "connDenied"         "Set-ups that a rule denied: SYNs to a listener and CONNECT commands";
 } } }

@@ -24,7 +24,7 @@ pub mod pci;
 pub mod reg;
 pub mod status;
 
-pub use command::{Command, Opcode};
+pub use command::{Command, Opcode, RULES};
 pub use counter::Counter;
 pub use event::{Event, EventKind};
 pub use handle::{Handle, HandleKind};

@@ -11,7 +11,7 @@ pub enum Status {
     NoEntry = -2,
     /// -ENOMEM: no slot left in the adapter.
     NoMemory = -12,
-    /// -EACCES: the port is reserved by the host.
+    /// -EACCES: the port is reserved by the host, or a rule denies the set-up.
     Reserved = -13,
     /// -EEXIST: the address is there already.
     Exists = -17,

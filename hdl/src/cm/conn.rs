@@ -7,7 +7,7 @@
 //! `result`, `frame`, `fault`, `deadline`, `expired`: the neighbours, see `tcp::types` and `mpa::types`; the message types say who answers what. `listener`: made or
 //! ends; the latter is answered by `listener_done` when no CONNECT_REQUEST of it can come out of `evt` any more (what arbitrates behind `evt` keeps the order).
 //! `port_req` and `port_rsp`: port database, one request at a time. `addresses`: what CONNECT may use; 0 = choose the one whose subnet
-//! holds the peer, else one with a gateway, else the first.
+//! holds the peer, else one with a gateway, else the first. `rule_query` and `rule_answer`: the set-up rules are asked before each CONNECT.
 //!
 //! # Phases
 //! Of each input the table says: next phase, what is told or owed. `R(x)`: CONNECT_REPLY with x; `cl(x)`: CLOSE with x; `A` `F`: Abort, Free to `tcp::tx`, then
@@ -53,7 +53,7 @@
 //! waiting for room behind `from_*`, `result`, `fault`, `expired`, or have queues there; these are emptied without the host's help. The port
 //! database answers in bounded time (thousands of clocks under RESERVE).
 //!
-//! **Timing.** 9 clocks a job without a stall or port request. CONNECT to Open 17 and the port database's time, Opened to CMD_REPLY 10; Synced to Send 10; start-up
+//! **Timing.** 9 clocks a job without a stall or port request. CONNECT to Open 19 and the time of rules and port database, Opened to CMD_REPLY 10; Synced to Send 10; start-up
 //! frame without private data to its event 12; ACCEPT to Send 8, ESTABLISHED 3 later. An event that its cause's job had no room for: up to
 //! 2^C + 8 clocks after there is room. End of a listener 8 x 2^C + 11. Ready 2^C clocks after reset.
 //!
@@ -61,6 +61,7 @@
 use super::conn_types::*;
 use super::messages::{CommandIn, EventOut, ListenerUpdate};
 use super::port_types::*;
+use super::rules::{RuleAnswer, RuleQuery};
 use crate::mpa::negotiate::{Negotiate, NegotiateOp};
 use crate::mpa::types::*;
 use crate::net::types::LocalAddress;
@@ -100,6 +101,8 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     pub fault: ChanSink<Bits<16>>,
     pub port_req: ChanSrc<PortRequest>,
     pub port_rsp: ChanSink<PortReply>,
+    pub rule_query: ChanSrc<RuleQuery>,
+    pub rule_answer: ChanSink<RuleAnswer>,
     pub deadline: ChanSrc<DeadlineSet>,
     pub expired: ChanSink<Bits<16>>,
     /// Indices in use.
@@ -112,6 +115,7 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     pub cnt_conn_created: Signal<Out, Bit>,
     pub cnt_conn_freed: Signal<Out, Bit>,
     pub cnt_conn_established: Signal<Out, Bit>,
+    pub cnt_conn_denied: Signal<Out, Bit>,
     pub cnt_cmd_done: Signal<Out, Bit>,
     pub cnt_cmd_errors: Signal<Out, Bit>,
     pub cnt_cmd_unknown: Signal<Out, Bit>,
@@ -345,6 +349,8 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             fault: Default::default(),
             port_req: Default::default(),
             port_rsp: Default::default(),
+            rule_query: Default::default(),
+            rule_answer: Default::default(),
             deadline: Default::default(),
             expired: Default::default(),
             connections_live: Default::default(),
@@ -356,6 +362,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             cnt_conn_created: Default::default(),
             cnt_conn_freed: Default::default(),
             cnt_conn_established: Default::default(),
+            cnt_conn_denied: Default::default(),
             cnt_cmd_done: Default::default(),
             cnt_cmd_errors: Default::default(),
             cnt_cmd_unknown: Default::default(),
@@ -746,6 +753,12 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         self.cnt_conn_created.next = false;
         self.cnt_conn_freed.next = false;
         self.cnt_conn_established.next = false;
+        self.cnt_conn_denied.next = false;
+        self.rule_query.valid.next = false;
+        self.rule_query.data.next.outbound = true;
+        self.rule_query.data.next.peer = self.remote_addr.val();
+        self.rule_query.data.next.port = self.command.val().remote_port;
+        self.rule_answer.ready.next = false;
         self.cnt_cmd_done.next = false;
         self.cnt_cmd_errors.next = false;
         self.cnt_cmd_unknown.next = false;
@@ -1641,6 +1654,26 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     if self.rank.q.val() == 0 {
                         self.reply.next = true;
                         self.reply_status.next = ConnStatus::AddressNotAvailable;
+                        self.ported.d.next = true;
+                    } else {
+                        self.state.d.next = ConnState::Rule;
+                    }
+                }
+            }
+            ConnState::Rule => {
+                self.rule_query.valid.next = true;
+                if self.rule_query.ready.val() {
+                    self.state.d.next = ConnState::Ruled;
+                }
+            }
+            ConnState::Ruled => {
+                self.rule_answer.ready.next = true;
+                if self.rule_answer.valid.val() {
+                    self.state.d.next = ConnState::Out;
+                    if self.rule_answer.data.val().denied {
+                        self.cnt_conn_denied.next = true;
+                        self.reply.next = true;
+                        self.reply_status.next = ConnStatus::Reserved;
                         self.ported.d.next = true;
                     } else {
                         self.todo_port.d.next = true;

@@ -306,6 +306,10 @@ pub enum ConnState {
     Act,
     /// CONNECT: choose a local address.
     Scan,
+    /// CONNECT: ask the set-up rules.
+    Rule,
+    /// Wait for their answer.
+    Ruled,
     /// Offer what is to be told to the neighbours until all is taken, and wait for the port database.
     Out,
     /// The port database has answered and the job goes on.

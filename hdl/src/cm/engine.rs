@@ -4,7 +4,7 @@
 //! **Interface.** `cmd` offers the oldest command of the ring and keeps it there until the engine takes it, which it does
 //! together with the answer: the ring's output is the engine's working register. `evt` takes exactly one event a command; while the
 //! event ring has no room the engine waits there, and nothing but later commands waits with it (CM-44). `port_req`/`port_rsp` is the
-//! port database. `addresses` are the four local addresses, for the receive path, ARP and the checks here. `listener` tells `cm::conn` of
+//! port database. `rule` are the set-up rules. `addresses` are the four local addresses, for the receive path, ARP and the checks here. `listener` tells `cm::conn` of
 //! each listener that was made, before the LISTEN_REPLY, and of each that ends; FREED waits until `listener_done` says that nothing of it can follow
 //! (CM-22). `cm::conn` takes an update within a bounded time, whatever the host does, and answers when the events that it has raised are taken.
 //!
@@ -13,6 +13,7 @@
 //! | command | path |
 //! |---|---|
 //! | NOP, unknown, ADDRESS_ADD, ADDRESS_DELETE | Idle, Read, Check, Answer |
+//! | RULE | Idle, Read, Check, Rule, Answer |
 //! | LISTEN | Idle, Read, Check, Port, PortWait, (granted: Entry, Number, Tell,) Answer |
 //! | UNLISTEN | Idle, Read, Check, (live and same generation: Port, PortWait, Tell, TellWait,) Answer |
 //! | RESERVE, UNRESERVE | Idle, Read, Check, Port, PortWait, Answer |
@@ -23,6 +24,7 @@
 //! handle from before it stays stale (CM-32). `live` is a flip-flop a slot, because a reset ends all handles at once.
 use super::messages::{CommandIn, EventOut, ListenerUpdate};
 use super::port_types::*;
+use super::rules::{RuleSet, SetupRule};
 use crate::net::types::LocalAddress;
 use crate::stream::{ChanSink, ChanSrc};
 use ironwarp_abi::{EventKind, HandleKind, Opcode, Status};
@@ -45,6 +47,8 @@ pub enum EngineState {
     Entry,
     /// LISTEN granted: the generation is at the RAM's output; write the next one.
     Number,
+    /// Offer a set-up rule.
+    Rule,
     /// The connection manager hears of the listener.
     Tell,
     /// UNLISTEN: its connections are being reset.
@@ -70,6 +74,7 @@ pub struct Engine<const L: usize, const SLOTS: usize> {
     pub evt: ChanSrc<EventOut>,
     pub port_req: ChanSrc<PortRequest>,
     pub port_rsp: ChanSink<PortReply>,
+    pub rule: ChanSrc<RuleSet>,
     pub listener: ChanSrc<ListenerUpdate>,
     pub listener_done: Signal<In, Bit>,
     pub addresses: [Signal<Out, LocalAddress>; 4],
@@ -90,6 +95,7 @@ pub struct Engine<const L: usize, const SLOTS: usize> {
     address_hit: DFF<Bits<4>>,
     address_used: DFF<Bits<4>>,
     address_bad: DFF<Bit>,
+    rule_bad: DFF<Bit>,
     handle_shape: DFF<Bit>,
     // the event under construction: what is not simply copied from the command
     kind: DFF<Bits<8>>,
@@ -104,6 +110,10 @@ pub struct Engine<const L: usize, const SLOTS: usize> {
     index: Signal<Local, Bits<L>>,
     next_generation: Signal<Local, Bits<32>>,
     command: Signal<Local, CommandIn>,
+    rule_set: Signal<Local, RuleSet>,
+    setup_rule: Signal<Local, SetupRule>,
+    rule_number: Signal<Local, Bits<16>>,
+    flags: Signal<Local, Bits<8>>,
     local_addr: Signal<Local, Bits<32>>,
     index_high: Signal<Local, Bits<16>>,
     free_address: Signal<Local, Bits<4>>,
@@ -118,6 +128,7 @@ pub struct Engine<const L: usize, const SLOTS: usize> {
     listening: Signal<Local, Bit>,
     same_generation: Signal<Local, Bit>,
     address_bit: [Constant<Bits<4>>; 4],
+    rules: Constant<Bits<16>>,
     slots: Constant<Bits<16>>,
     op_nop: Constant<Bits<8>>,
     op_listen: Constant<Bits<8>>,
@@ -126,6 +137,7 @@ pub struct Engine<const L: usize, const SLOTS: usize> {
     op_unreserve: Constant<Bits<8>>,
     op_address_add: Constant<Bits<8>>,
     op_address_delete: Constant<Bits<8>>,
+    op_rule: Constant<Bits<8>>,
     kind_cmd_reply: Constant<Bits<8>>,
     kind_listen_reply: Constant<Bits<8>>,
     kind_freed: Constant<Bits<8>>,
@@ -163,6 +175,7 @@ impl<const L: usize, const SLOTS: usize> Default for Engine<L, SLOTS> {
             evt: Default::default(),
             port_req: Default::default(),
             port_rsp: Default::default(),
+            rule: Default::default(),
             listener: Default::default(),
             listener_done: Default::default(),
             addresses: Default::default(),
@@ -182,6 +195,7 @@ impl<const L: usize, const SLOTS: usize> Default for Engine<L, SLOTS> {
             address_hit: Default::default(),
             address_used: Default::default(),
             address_bad: Default::default(),
+            rule_bad: Default::default(),
             handle_shape: Default::default(),
             kind: Default::default(),
             status: Default::default(),
@@ -195,6 +209,10 @@ impl<const L: usize, const SLOTS: usize> Default for Engine<L, SLOTS> {
             index: Default::default(),
             next_generation: Default::default(),
             command: Default::default(),
+            rule_set: Default::default(),
+            setup_rule: Default::default(),
+            rule_number: Default::default(),
+            flags: Default::default(),
             local_addr: Default::default(),
             index_high: Default::default(),
             free_address: Default::default(),
@@ -209,6 +227,7 @@ impl<const L: usize, const SLOTS: usize> Default for Engine<L, SLOTS> {
             listening: Default::default(),
             same_generation: Default::default(),
             address_bit: std::array::from_fn(|i| Constant::new((1u64 << i).to_bits())),
+            rules: Constant::new(u64::from(ironwarp_abi::RULES).to_bits()),
             slots: Constant::new((SLOTS as u64).to_bits()),
             op_nop: opcode(Opcode::Nop),
             op_listen: opcode(Opcode::Listen),
@@ -217,6 +236,7 @@ impl<const L: usize, const SLOTS: usize> Default for Engine<L, SLOTS> {
             op_unreserve: opcode(Opcode::Unreserve),
             op_address_add: opcode(Opcode::AddressAdd),
             op_address_delete: opcode(Opcode::AddressDelete),
+            op_rule: opcode(Opcode::Rule),
             kind_cmd_reply: kind(EventKind::CmdReply),
             kind_listen_reply: kind(EventKind::ListenReply),
             kind_freed: kind(EventKind::Freed),
@@ -237,7 +257,7 @@ impl<const L: usize, const SLOTS: usize> Default for Engine<L, SLOTS> {
 impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, live, address_hit, address_used, address_bad, handle_shape);
+        dff_setup!(self, clock, state, live, address_hit, address_used, address_bad, rule_bad, handle_shape);
         dff_setup!(self, clock, kind, status, detail, slot, handle_kind, generation, port, addr);
         self.listeners.read_clock.next = self.clock.val();
         self.listeners.write_clock.next = self.clock.val();
@@ -322,6 +342,22 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
         self.update.next.backlog_accept = self.command.val().backlog_accept;
         self.listener.data.next = self.update.val();
 
+        // a set-up rule: a copy of the command's fields
+        self.flags.next = self.command.val().flags;
+        self.rule_number.next = self.command.val().backlog_half_open;
+        self.setup_rule.next.deny = self.flags.val().get_bit(0);
+        self.setup_rule.next.inbound = self.flags.val().get_bit(1);
+        self.setup_rule.next.outbound = self.flags.val().get_bit(2);
+        self.setup_rule.next.network = self.local_addr.val();
+        self.setup_rule.next.mask = self.command.val().remote_addr;
+        self.setup_rule.next.first = self.command.val().local_port;
+        self.setup_rule.next.last = self.command.val().remote_port;
+        self.rule_set.next.number = self.rule_number.val().get_bits::<8>(0);
+        self.rule_set.next.live = self.flags.val().get_bit(1) | self.flags.val().get_bit(2);
+        self.rule_set.next.rule = self.setup_rule.val();
+        self.rule.data.next = self.rule_set.val();
+        self.rule.valid.next = false;
+
         // request to the port database: a copy of the command's fields
         self.port_req.data.next.op = PortOp::Listen;
         self.port_req.data.next.addr = self.local_addr.val();
@@ -383,13 +419,23 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
                 self.address_bad.d.next = (self.local_addr.val().get_bits::<8>(24) == 0)
                     | (self.local_addr.val().get_bits::<8>(24) == 127)
                     | (self.local_addr.val().get_bits::<8>(24) >= 224);
+                self.rule_bad.d.next = (self.flags.val().get_bits::<5>(3) != 0)
+                    | (self.rule_number.val() >= self.rules.val())
+                    | ((self.local_addr.val() & self.command.val().remote_addr) != self.local_addr.val())
+                    | (self.command.val().local_port > self.command.val().remote_port);
                 self.handle_shape.d.next =
                     (self.command.val().kind == self.handle_listener.val()) & (self.index_high.val() < self.slots.val());
                 self.state.d.next = EngineState::Check;
             }
             EngineState::Check => {
                 self.state.d.next = EngineState::Answer;
-                if self.command.val().flags != 0 {
+                if self.command.val().opcode == self.op_rule.val() {
+                    self.status.d.next = self.invalid.val();
+                    if !self.rule_bad.q.val() {
+                        self.status.d.next = 0.into();
+                        self.state.d.next = EngineState::Rule;
+                    }
+                } else if self.command.val().flags != 0 {
                     self.status.d.next = self.invalid.val();
                 } else if self.command.val().opcode == self.op_nop.val() {
                     self.status.d.next = 0.into();
@@ -485,6 +531,12 @@ impl<const L: usize, const SLOTS: usize> Logic for Engine<L, SLOTS> {
                 self.live.d.next = self.live.q.val().replace_bit(self.slot.q.val().index(), true);
                 self.cnt_listen_created.next = true;
                 self.state.d.next = EngineState::Tell;
+            }
+            EngineState::Rule => {
+                self.rule.valid.next = true;
+                if self.rule.ready.val() {
+                    self.state.d.next = EngineState::Answer;
+                }
             }
             EngineState::Tell => {
                 self.listener.valid.next = true;

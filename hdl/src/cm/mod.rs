@@ -11,3 +11,4 @@ pub mod port_db;
 pub mod port_share;
 pub mod port_types;
 pub mod range_mask;
+pub mod rules;

@@ -149,7 +149,7 @@ impl<const W: usize, const UPPER: usize, const LOW: usize, const HIGH: usize> Lo
         self.was_reset.d.next = self.reset.val();
         self.restart.next = self.reset.val() & !self.was_reset.q.val();
         self.ready.next = self.running.val();
-        self.pulse.next = bit_cast::<128, 95>(self.pulses.val().into());
+        self.pulse.next = bit_cast::<128, 96>(self.pulses.val().into());
         for i in 0..128 {
             self.low[i].clock.next = self.clock.val();
             self.low[i].d.next = self.low[i].q.val();

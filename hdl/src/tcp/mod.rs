@@ -7,5 +7,6 @@ pub mod reassembly;
 pub mod rx;
 pub mod seg_rx;
 pub mod seg_tx;
+pub mod syn_guard;
 pub mod tx;
 pub mod types;

@@ -168,6 +168,7 @@ struct Counts {
     rejects_out: u32,
     non_peer: u32,
     retries: u32,
+    denied: u32,
 }
 
 /// A peer and TCP, as far as the random test must know them.
@@ -229,6 +230,10 @@ struct World {
     /// `tcp::tx` has not heard of a retry yet: it ignores Abort.
     /// `Reopen` is answered by `refused` / not answered yet.
     refuse_reopen: bool,
+    /// The set-up rules deny what they are asked; a question waits for its answer; all questions.
+    denied: bool,
+    rule_asked: bool,
+    rule_queries: Vec<(u32, u16)>,
     hold_reopen: bool,
     held_reopen: Option<u16>,
     peers: BTreeMap<u16, Peer>,
@@ -276,6 +281,9 @@ impl World {
             quiet: 0,
             pace: 0,
             refuse_reopen: false,
+            denied: false,
+            rule_asked: false,
+            rule_queries: vec![],
             hold_reopen: false,
             held_reopen: None,
             peers: BTreeMap::new(),
@@ -306,6 +314,8 @@ impl World {
         self.m.freed_read_valid.set(false);
         self.m.listener_valid.set(false);
         self.m.port_rsp_valid.set(false);
+        self.m.rule_answer_valid.set(false);
+        self.rule_asked = false;
         self.m.reset.set(true);
         for _ in 0..3 {
             self.m.tick();
@@ -430,6 +440,9 @@ impl World {
         m.frame_ready.set(gates[4]);
         m.port_req_ready.set(gates[5] && self.port_replies.is_empty());
         m.deadline_ready.set(gates[6]);
+        m.rule_query_ready.set(gates[5] && !self.rule_asked);
+        m.rule_answer_valid.set(self.rule_asked && gates[6]);
+        m.rule_answer_data_denied.set(self.denied.into());
         m.eval();
 
         let m = &self.m;
@@ -446,10 +459,21 @@ impl World {
             (&mut self.counts.rejects_out, &m.cnt_mpa_rejects_out),
             (&mut self.counts.non_peer, &m.cnt_mpa_non_peer_rejects),
             (&mut self.counts.retries, &m.cnt_mpa_retries),
+            (&mut self.counts.denied, &m.cnt_conn_denied),
         ] {
             *count += u32::from(pulse.get());
         }
         let mut moved = false;
+        if m.rule_answer_valid.get() && m.rule_answer_ready.get() {
+            self.rule_asked = false;
+            moved = true;
+        }
+        if m.rule_query_valid.get() && m.rule_query_ready.get() {
+            assert!(m.rule_query_data_outbound.bit());
+            self.rule_queries.push((m.rule_query_data_peer.get() as u32, m.rule_query_data_port.get() as u16));
+            self.rule_asked = true;
+            moved = true;
+        }
         let (mut said, mut raised) = (vec![], None);
         macro_rules! take {
             ($queue:ident, $valid:ident, $ready:ident) => {
@@ -1182,6 +1206,26 @@ fn one_deadline_bounds_connect() {
     w.expired.push_back(index);
     w.pass(CONNECT_TIMEOUT);
     assert_eq!(w.take(), []);
+    w.finish();
+}
+
+/// A CONNECT that the set-up rules deny is answered by -EACCES; no port was taken for it and TCP never hears of it.
+#[test]
+fn the_rules_are_asked_before_each_connect() {
+    let mut w = World::new(23);
+    w.denied = true;
+    w.commands.push_back(connect(0));
+    assert_eq!(w.brief(), [(EventKind::CmdReply, code(Status::Reserved))]);
+    assert_eq!((w.rule_queries.as_slice(), w.counts.denied, w.counts.errors), ([(PEER, 4711)].as_slice(), 1, 1));
+    assert!(w.users.is_empty() && w.used.is_empty());
+    assert!(!w.told().iter().any(|t| matches!(t, Told::Port { .. } | Told::Rx { op: RxOp::Open, .. })), "{:?}", w.told());
+    // what is wrong anyway is not asked about
+    w.commands.push_back(Command { remote_port: 0, ..connect(0) });
+    assert_eq!(w.brief(), [(EventKind::CmdReply, code(Status::Invalid))]);
+    assert_eq!(w.rule_queries.len(), 1);
+    w.denied = false;
+    w.connect(&connect(0));
+    assert_eq!((w.rule_queries.len(), w.counts.denied), (2, 1));
     w.finish();
 }
 
@@ -2273,6 +2317,6 @@ fn timing_is_as_documented() {
     w.told.clear();
     w.unlisten(0, 1);
     let ended = until(&mut w, |w| w.told.contains(&Told::ListenerDone));
-    assert_eq!([open, reply_to_connect, request, connected, answered, established, ended], [17, 10, 10, 12, 8, 3, 267]);
+    assert_eq!([open, reply_to_connect, request, connected, answered, established, ended], [19, 10, 10, 12, 8, 3, 267]);
     w.finish();
 }

@@ -83,6 +83,9 @@ struct Update {
     backlog: (u16, u16),
 }
 
+/// What the set-up rules were told: number, live, [deny, inbound, outbound], network, mask, ports.
+type Rule = (u8, bool, [bool; 3], u32, u32, (u16, u16));
+
 struct Bench {
     m: Model,
     rng: StdRng,
@@ -90,11 +93,19 @@ struct Bench {
     clocks: u64,
     /// Told in the last command.
     updates: Vec<Update>,
+    rules: Vec<Rule>,
 }
 
 impl Bench {
     fn new(seed: u64) -> Self {
-        let mut b = Bench { m: Model::new(seed), rng: StdRng::seed_from_u64(seed), counts: Counts::default(), clocks: 0, updates: vec![] };
+        let mut b = Bench {
+            m: Model::new(seed),
+            rng: StdRng::seed_from_u64(seed),
+            counts: Counts::default(),
+            clocks: 0,
+            updates: vec![],
+            rules: vec![],
+        };
         b.reset();
         b
     }
@@ -105,6 +116,7 @@ impl Bench {
         self.m.port_req_ready.set(false);
         self.m.port_rsp_valid.set(false);
         self.m.listener_ready.set(false);
+        self.m.rule_ready.set(false);
         self.m.listener_done.set(false);
         self.m.reset.set(true);
         self.m.tick();
@@ -157,6 +169,8 @@ impl Bench {
         // clocks until the connection manager takes the update, and has ended the listener's connections
         let (mut told_wait, mut end_wait) = (self.rng.random_range(0..4), None);
         self.updates.clear();
+        self.rules.clear();
+        let mut rule_wait = self.rng.random_range(0..20);
         for _ in 0..200 {
             self.m.port_req_ready.set(request.is_none() && db_wait == 0);
             self.m.port_rsp_valid.set(request.is_some() && !replied && db_wait == 0);
@@ -166,9 +180,25 @@ impl Bench {
             self.m.evt_ready.set(evt_wait == 0);
             self.m.listener_ready.set(told_wait == 0);
             self.m.listener_done.set(end_wait == Some(0));
+            self.m.rule_ready.set(rule_wait == 0);
             self.m.eval();
             assert!(!self.m.evt_valid.get() || end_wait.is_none(), "FREED before its connections have ended");
             end_wait = end_wait.and_then(|n: u32| n.checked_sub(1));
+            if self.m.rule_valid.get() {
+                let m = &self.m;
+                if rule_wait > 0 {
+                    rule_wait -= 1;
+                } else {
+                    self.rules.push((
+                        m.rule_data_number.get() as u8,
+                        m.rule_data_live.bit(),
+                        [m.rule_data_rule_deny.bit(), m.rule_data_rule_inbound.bit(), m.rule_data_rule_outbound.bit()],
+                        m.rule_data_rule_network.get() as u32,
+                        m.rule_data_rule_mask.get() as u32,
+                        (m.rule_data_rule_first.get() as u16, m.rule_data_rule_last.get() as u16),
+                    ));
+                }
+            }
             if self.m.listener_valid.get() {
                 let m = &self.m;
                 if told_wait > 0 {
@@ -320,6 +350,13 @@ fn every_command_has_exactly_one_answer() {
         if c.opcode == Opcode::AddressAdd as u8 && rng.random_ratio(1, 4) {
             c.local_addr = *[0, 0x7f00_0001, 0xe000_0001, 0xffff_ffff, 0x0000_0005].choose(&mut rng).unwrap();
         }
+        if c.opcode == Opcode::Rule as u8 {
+            c.flags = if rng.random_ratio(1, 20) { rng.random() } else { rng.random_range(0..8) };
+            c.backlog_half_open = if rng.random_ratio(1, 20) { rng.random() } else { rng.random_range(0..20) };
+            c.remote_addr = (u64::from(u32::MAX) << rng.random_range(0..33)) as u32;
+            c.local_addr = if rng.random_ratio(1, 20) { rng.random() } else { rng.random::<u32>() & c.remote_addr };
+            c.remote_port = if rng.random_ratio(1, 20) { rng.random() } else { rng.random_range(c.local_port..=u16::MAX) };
+        }
         let slot = (0..SLOTS).find(|s| !live.contains_key(s)).unwrap_or(0);
         let reply = if live.len() == usize::from(SLOTS) && c.opcode == Opcode::Listen as u8 { (Port::NoSlot, reply.1) } else { reply };
         if c.opcode == Opcode::Unlisten as u8 {
@@ -334,8 +371,22 @@ fn every_command_has_exactly_one_answer() {
         let mine = c.local_addr == 0 || ours.iter().any(|a| a.0 == c.local_addr);
         let asks = |op, slot| Some(PortRequest { op, addr: c.local_addr, port: c.local_port, last: c.remote_port, slot });
         let mut want_request = None;
+        let mut want_rules: Vec<Rule> = vec![];
         let mut want = expect(EventKind::CmdReply, Status::Ok, &c);
         match Opcode::ALL.iter().find(|o| **o as u8 == c.opcode && !of_connections(**o)) {
+            Some(Opcode::Rule) => {
+                let good = c.flags < 8
+                    && c.backlog_half_open < ironwarp_abi::RULES
+                    && c.local_addr & !c.remote_addr == 0
+                    && c.local_port <= c.remote_port;
+                if good {
+                    let which = [c.flags & 1 != 0, c.flags & 2 != 0, c.flags & 4 != 0];
+                    let ports = (c.local_port, c.remote_port);
+                    want_rules.push((c.backlog_half_open as u8, which[1] | which[2], which, c.local_addr, c.remote_addr, ports));
+                } else {
+                    want.status = Status::Invalid as i32;
+                }
+            }
             _ if c.flags != 0 => want.status = Status::Invalid as i32,
             None => {
                 want.status = Status::UnknownOpcode as i32;
@@ -409,6 +460,7 @@ fn every_command_has_exactly_one_answer() {
         }
         let (request, event) = b.run(&c, (reply.0, reply.1, slot));
         assert_eq!(request, want_request, "{c:?}");
+        assert_eq!(b.rules, want_rules, "{c:?}");
         // the connection manager hears of each listener that is made and of each that ends, and of nothing else
         let changes = event.status == 0 && (c.opcode == Opcode::Listen as u8 || c.opcode == Opcode::Unlisten as u8);
         let update = Update {
