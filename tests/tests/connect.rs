@@ -3,7 +3,7 @@
 //! lost, doubled, late and damaged.
 use ironwarp_abi::Counter;
 use ironwarp_rnic::{
-    AcceptParam, Backlog, Config, ConnectParam, Connection, ConnectionState, Error, Event, Listener, Refusal, StartUp, TcpSettings,
+    AcceptParam, Backlog, Config, ConnectParam, Connection, ConnectionState, Error, Event, Listener, Refusal, Rule, StartUp, TcpSettings,
 };
 use ironwarp_sim::{
     bus::lock,
@@ -165,6 +165,50 @@ fn expect_freed(rnic: &mut Attached, of: Connection) {
 }
 
 // ---- set-up
+
+/// Set-up rules: a SYN that one denies is answered as if nobody listened, a CONNECT by -EPERM before anything leaves; the first that matches decides;
+/// what exists goes on; a rule that is taken out is gone. Both sides count.
+#[test]
+fn set_up_rules_decide_who_may_connect() {
+    let mut pair = Pair::new(31);
+    pair.listen();
+    let rule = |text: &str| text.parse::<Rule>().expect(text);
+    let (at_a, at_b) = pair.established();
+    // only the port of the listener, only A's network, and only what comes
+    for other in [format!("deny in {}", address(3)), format!("deny in any {}", PORT + 1), "deny out any".to_owned()] {
+        pair.b.rule_set(0, &rule(&other)).expect("set");
+        let (at_a, at_b) = pair.established();
+        pair.a.abort(&at_a).expect("taken");
+        assert_eq!(expect_end(&mut pair.a, at_a), Err(Refusal::Reset));
+        assert_eq!(expect_end(&mut pair.b, at_b), Err(Refusal::Reset), "{other}");
+    }
+    pair.b.rule_set(1, &rule(&format!("deny in {}/24 {PORT}", address(0)))).expect("set");
+    let refused = pair.a.connect(&to_b()).expect("taken");
+    assert_eq!(reply(&mut pair.a, refused).0, Err(Refusal::Refused));
+    expect_freed(&mut pair.a, refused);
+    // an exception before it
+    pair.b.rule_set(0, &rule(&format!("allow both {}", address(1)))).expect("set");
+    let (second_a, second_b) = pair.established();
+    pair.b.rule_clear(0).expect("cleared");
+    let refused = pair.a.connect(&to_b()).expect("taken");
+    assert_eq!(reply(&mut pair.a, refused).0, Err(Refusal::Refused));
+    expect_freed(&mut pair.a, refused);
+    // the other direction, at A: nothing leaves
+    pair.b.rule_clear(1).expect("cleared");
+    pair.a.rule_set(15, &rule(&format!("deny out {} {PORT}", address(2)))).expect("set");
+    let sent = counter(&mut pair.a, Counter::TcpOutSegs);
+    assert!(matches!(pair.a.connect(&to_b()), Err(Error::Refused { refusal: Refusal::Denied, .. })));
+    assert_eq!(counter(&mut pair.a, Counter::TcpOutSegs), sent);
+    pair.a.rule_clear(15).expect("cleared");
+    let (third_a, third_b) = pair.established();
+    assert_eq!([counter(&mut pair.a, Counter::ConnDenied), counter(&mut pair.b, Counter::ConnDenied)], [1, 2]);
+    for (a, b) in [(at_a, at_b), (second_a, second_b), (third_a, third_b)] {
+        pair.a.disconnect(&a).expect("taken");
+        assert_eq!(expect_end(&mut pair.a, a), Ok(()));
+        assert_eq!(expect_end(&mut pair.b, b), Ok(()));
+    }
+    pair.assert_over();
+}
 
 /// Private data of every interesting length both ways, in each revision.
 ///

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--device` and the settings of an attach, shared by the commands.
 use clap::Args;
-use ironwarp_rnic::{Bus, BusError, Config, Error, Rnic, SocketBus, TcpSettings, VfioBus};
+use ironwarp_rnic::{Bus, BusError, Config, Error, Rnic, Rule, SocketBus, TcpSettings, VfioBus};
 use ironwarp_wire::MacAddr;
 use std::{net::Ipv4Addr, path::PathBuf, str::FromStr, time::Duration};
 
@@ -97,6 +97,9 @@ pub struct AttachArgs {
     /// Settings of TCP and the MPA start-up, as two_msl_us=1000000,mpa_timeout_us=5000000.
     #[arg(long, value_parser = tcp_settings, default_value = "")]
     pub tcp: TcpSettings,
+    /// A set-up rule, as "deny in 10.0.0.0/8 4791"; may be given up to 16 times, the first that matches decides.
+    #[arg(long = "rule")]
+    pub rules: Vec<Rule>,
 }
 
 fn tcp_settings(text: &str) -> Result<TcpSettings, String> {
@@ -124,7 +127,11 @@ impl AttachArgs {
     }
     /// Resets the adapter and starts it with `config`.
     pub fn attach(&self, config: Config) -> Result<Rnic, Error> {
-        Rnic::attach(self.device.open()?, config)
+        let mut rnic = Rnic::attach(self.device.open()?, config)?;
+        for (number, rule) in (0..).zip(&self.rules) {
+            rnic.rule_set(number, rule)?;
+        }
+        Ok(rnic)
     }
 }
 

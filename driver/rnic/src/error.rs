@@ -19,6 +19,9 @@ pub enum Refusal {
         /// The port.
         port: u16,
     },
+    /// -EPERM.
+    #[error("a set-up rule of the adapter denies the connection (EPERM): see the rules that were set with rule_set or --rule")]
+    Denied,
     /// -EEXIST.
     #[error("the address is there already (EEXIST): delete it first to change its mask or gateway")]
     Exists,
@@ -71,6 +74,7 @@ impl Refusal {
             Some(Status::NoEntry) => Refusal::NoEntry,
             Some(Status::NoMemory) => Refusal::NoMemory,
             Some(Status::Reserved) => Refusal::Reserved { port },
+            Some(Status::Denied) => Refusal::Denied,
             Some(Status::Exists) => Refusal::Exists,
             Some(Status::Invalid) => Refusal::Invalid,
             Some(Status::UnknownOpcode) => Refusal::UnknownOpcode,
@@ -92,6 +96,7 @@ impl Refusal {
             Refusal::NoEntry => Status::NoEntry as i32,
             Refusal::NoMemory => Status::NoMemory as i32,
             Refusal::Reserved { .. } => Status::Reserved as i32,
+            Refusal::Denied => Status::Denied as i32,
             Refusal::Exists => Status::Exists as i32,
             Refusal::Invalid => Status::Invalid as i32,
             Refusal::UnknownOpcode => Status::UnknownOpcode as i32,

@@ -39,7 +39,7 @@ impl PartialEq<Opcode> for Op {
 
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(Opcode, &str); 12] = [
+        const NAMES: [(Opcode, &str); 13] = [
             (Opcode::Nop, "NOP"),
             (Opcode::Listen, "LISTEN"),
             (Opcode::Unlisten, "UNLISTEN"),
@@ -47,6 +47,7 @@ impl fmt::Display for Op {
             (Opcode::Unreserve, "UNRESERVE"),
             (Opcode::AddressAdd, "ADDRESS_ADD"),
             (Opcode::AddressDelete, "ADDRESS_DELETE"),
+            (Opcode::Rule, "RULE"),
             (Opcode::Connect, "CONNECT"),
             (Opcode::Accept, "ACCEPT"),
             (Opcode::Reject, "REJECT"),

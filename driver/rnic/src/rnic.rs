@@ -16,6 +16,7 @@ use crate::{
     pending::{Context, Event, Listener, Oddities, Op, Tracker},
     private_data::{PrivateData, Slot},
     ring::{ring_octets, CommandRing, EventRing},
+    rule::Rule,
 };
 use ironwarp_abi::{irq, l2::DESCRIPTOR_OCTETS, reg, Command, Counter, Handle, HandleKind, Opcode, VECTORS};
 use rand::{rngs::StdRng, RngCore, SeedableRng, TryRngCore};
@@ -304,6 +305,15 @@ impl<B: Bus> Rnic<B> {
     /// Posts ADDRESS_DELETE.
     pub fn post_address_delete(&mut self, address: Ipv4Addr) -> Result<Context, Error> {
         self.post_raw(Command { local_addr: address.into(), ..command(Opcode::AddressDelete) })
+    }
+
+    /// Posts RULE, which sets rule `number`, 0..=15.
+    pub fn post_rule_set(&mut self, number: u16, rule: &Rule) -> Result<Context, Error> {
+        self.post_raw(rule.command(number)?)
+    }
+    /// Posts RULE, which takes rule `number` out.
+    pub fn post_rule_clear(&mut self, number: u16) -> Result<Context, Error> {
+        self.post_raw(Rule::removal(number)?)
     }
 
     // ---- posting, connections
@@ -599,6 +609,14 @@ impl<B: Bus> Rnic<B> {
     /// Takes an address away. Listeners on it stay, but hear nothing.
     pub fn address_delete(&mut self, address: Ipv4Addr) -> Result<(), Error> {
         self.call(Opcode::AddressDelete, |rnic| rnic.post_address_delete(address)).map(drop)
+    }
+    /// Sets set-up rule `number`, 0..=15: it counts for every set-up from now on, and changes nothing in connections that exist.
+    pub fn rule_set(&mut self, number: u16, rule: &Rule) -> Result<(), Error> {
+        self.call(Opcode::Rule, |rnic| rnic.post_rule_set(number, rule)).map(drop)
+    }
+    /// Takes set-up rule `number` out; there need not be one.
+    pub fn rule_clear(&mut self, number: u16) -> Result<(), Error> {
+        self.call(Opcode::Rule, |rnic| rnic.post_rule_clear(number)).map(drop)
     }
     /// Posts any command and waits for its event, refusals included. For self tests.
     pub fn call_raw(&mut self, command: Command) -> Result<Event, Error> {

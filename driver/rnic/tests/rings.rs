@@ -4,11 +4,12 @@
 mod mock;
 
 use ironwarp_abi::{
+    command::flag,
     l2,
     reg::{self, control, status_bits},
     Command, Counter, Event as RawEvent, EventKind, Handle, HandleKind, Opcode, Status, RING_LOG2_RANGE,
 };
-use ironwarp_rnic::{BusError, Config, Context, Device, Error, Event, Refusal, Rnic, TcpSettings};
+use ironwarp_rnic::{BusError, Config, Context, Device, Error, Event, Refusal, Rnic, Rule, TcpSettings};
 use mock::{reply, yes, Mock, MockBus};
 use proptest::prelude::*;
 use std::{net::Ipv4Addr, time::Duration};
@@ -251,7 +252,14 @@ fn the_other_verbs_say_what_their_tables_say() {
     rnic.address_add(Ipv4Addr::new(10, 1, 2, 3), 20, Some(Ipv4Addr::new(10, 1, 0, 1))).unwrap();
     rnic.address_add(Ipv4Addr::new(10, 9, 9, 9), 0, None).unwrap();
     rnic.address_delete(Ipv4Addr::new(10, 1, 2, 3)).unwrap();
+    let rule: Rule = "deny both 10.2.0.0/16 4791-4800".parse().unwrap();
+    rnic.rule_set(15, &rule).unwrap();
+    rnic.rule_clear(2).unwrap();
+    assert!(matches!(rnic.rule_set(16, &rule), Err(Error::Config(_))));
+    assert!(matches!(rnic.rule_clear(16), Err(Error::Config(_))));
     let commands = mock.state().commands.clone();
+    assert_eq!((commands[6].flags, commands[6].backlog_half_open), (flag::DENY | flag::INBOUND | flag::OUTBOUND, 15));
+    assert_eq!((commands[7].flags, commands[7].backlog_half_open), (0, 2));
     let fields: Vec<_> = commands.iter().map(|c| (c.opcode, c.local_addr, c.local_port, c.remote_port, c.remote_addr, c.gateway)).collect();
     assert_eq!(
         fields,
@@ -262,6 +270,8 @@ fn the_other_verbs_say_what_their_tables_say() {
             (Opcode::AddressAdd as u8, 0x0a01_0203, 0, 0, 0xffff_f000, 0x0a01_0001),
             (Opcode::AddressAdd as u8, 0x0a09_0909, 0, 0, 0, 0),
             (Opcode::AddressDelete as u8, 0x0a01_0203, 0, 0, 0, 0),
+            (Opcode::Rule as u8, 0x0a02_0000, 4791, 4800, 0xffff_0000, 0),
+            (Opcode::Rule as u8, 0, 0, 0, 0, 0),
         ]
     );
     let mut contexts: Vec<_> = commands.iter().map(|c| c.context).collect();

@@ -39,7 +39,7 @@
 //! RULE puts rule 0..15 into its place: `flags` say which set-ups it is for and whether it denies them, network and mask which peers (network & !mask must be 0),
 //! first..=last which ports: the local one of a SYN that comes, the remote one of CONNECT. Without INBOUND and OUTBOUND the rule is taken out. Of the rules that
 //! match the lowest number decides; what none matches is allowed. A SYN that is denied is answered as if nobody listened, a CONNECT by
-//! -EACCES; both count in connDenied. A rule counts for every set-up after its CMD_REPLY and changes nothing in connections that exist. A reset takes all out.
+//! -EPERM; both count in connDenied. A rule counts for every set-up after its CMD_REPLY and changes nothing in connections that exist. A reset takes all out.
 use crate::{Handle, ENTRY_DWORDS};
 
 /// Set-up rules that the adapter holds.

@@ -7,11 +7,13 @@
 pub enum Status {
     /// Done.
     Ok = 0,
+    /// -EPERM: a set-up rule denies it.
+    Denied = -1,
     /// -ENOENT: the handle or entry does not exist (stale, of another kind, out of range).
     NoEntry = -2,
     /// -ENOMEM: no slot left in the adapter.
     NoMemory = -12,
-    /// -EACCES: the port is reserved by the host, or a rule denies the set-up.
+    /// -EACCES: the port is reserved by the host.
     Reserved = -13,
     /// -EEXIST: the address is there already.
     Exists = -17,
@@ -46,6 +48,7 @@ impl Status {
         Status::NoEntry,
         Status::NoMemory,
         Status::Reserved,
+        Status::Denied,
         Status::Exists,
         Status::Invalid,
         Status::UnknownOpcode,

@@ -1673,7 +1673,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     if self.rule_answer.data.val().denied {
                         self.cnt_conn_denied.next = true;
                         self.reply.next = true;
-                        self.reply_status.next = ConnStatus::Reserved;
+                        self.reply_status.next = ConnStatus::Denied;
                         self.ported.d.next = true;
                     } else {
                         self.todo_port.d.next = true;

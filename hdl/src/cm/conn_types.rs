@@ -49,6 +49,7 @@ pub enum ConnStatus {
     NoEntry,
     NoMemory,
     Reserved,
+    Denied,
     Fault,
     Invalid,
     UnknownOpcode,
@@ -70,6 +71,7 @@ pub struct StatusCode {
     no_entry: Constant<Bits<32>>,
     no_memory: Constant<Bits<32>>,
     reserved: Constant<Bits<32>>,
+    denied: Constant<Bits<32>>,
     fault: Constant<Bits<32>>,
     invalid: Constant<Bits<32>>,
     unknown_opcode: Constant<Bits<32>>,
@@ -95,6 +97,7 @@ impl Default for StatusCode {
             no_entry: errno(Status::NoEntry),
             no_memory: errno(Status::NoMemory),
             reserved: errno(Status::Reserved),
+            denied: errno(Status::Denied),
             fault: errno(Status::Fault),
             invalid: errno(Status::Invalid),
             unknown_opcode: errno(Status::UnknownOpcode),
@@ -123,6 +126,9 @@ impl Logic for StatusCode {
             }
             ConnStatus::Reserved => {
                 self.code.next = self.reserved.val();
+            }
+            ConnStatus::Denied => {
+                self.code.next = self.denied.val();
             }
             ConnStatus::Fault => {
                 self.code.next = self.fault.val();

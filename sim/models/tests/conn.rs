@@ -1209,13 +1209,13 @@ fn one_deadline_bounds_connect() {
     w.finish();
 }
 
-/// A CONNECT that the set-up rules deny is answered by -EACCES; no port was taken for it and TCP never hears of it.
+/// A CONNECT that the set-up rules deny is answered by -EPERM; no port was taken for it and TCP never hears of it.
 #[test]
 fn the_rules_are_asked_before_each_connect() {
     let mut w = World::new(23);
     w.denied = true;
     w.commands.push_back(connect(0));
-    assert_eq!(w.brief(), [(EventKind::CmdReply, code(Status::Reserved))]);
+    assert_eq!(w.brief(), [(EventKind::CmdReply, code(Status::Denied))]);
     assert_eq!((w.rule_queries.as_slice(), w.counts.denied, w.counts.errors), ([(PEER, 4711)].as_slice(), 1, 1));
     assert!(w.users.is_empty() && w.used.is_empty());
     assert!(!w.told().iter().any(|t| matches!(t, Told::Port { .. } | Told::Rx { op: RxOp::Open, .. })), "{:?}", w.told());
