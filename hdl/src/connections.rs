@@ -26,6 +26,7 @@
 //!   2 x 16 messages while `rx` waits: 32 places.
 //! * `reassembly` lets everything through between `seg_rx` and `rx`. When it offers again what it has held, it stands in the place of `seg_rx`: nobody
 //!   waits for it who would not wait for `seg_rx`. What `rx` tells it are pulses, which are never refused.
+//! * `rules` answer within 20 clocks, and who has asked takes the answer whatever else it waits for.
 //! * `rx_to_tx`: `tx` takes it before all but what has waited for 31 of its messages, and waits for nothing that `rx` must do: its own notes to `rx` are at most one for each note of `rx` and
 //!   the one in hand, so the 32 places of `tx_to_rx` behind 16 never fill while `rx` waits.
 //! * `cm_to_tx`: `tx` never waits for the manager.
