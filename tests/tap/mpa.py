@@ -18,6 +18,8 @@ REQUEST, REPLY = b"MPA ID Req Frame", b"MPA ID Rep Frame"
 M, C, R, S = 0x80, 0x40, 0x20, 0x10
 BOUND = 30.0
 TCP_REPAIR = 19  # of linux/tcp.h: close() of such a socket sends nothing
+RECEIVE_BUFFER = "/proc/sys/net/ipv4/tcp_rmem"  # of this network namespace
+LONG = 480  # octets of the adapter's private data: more than a narrow socket has a window for
 
 
 def frame(key, flags=C, rev=1, data=b"", words=None, length=None):
@@ -107,8 +109,23 @@ def client_cases():
     yield "an FPDU behind the Request", [plain + bytes.fromhex("000e4143000000010000000000000000") + bytes(4)], "end"
 
 
-def connect(address, port):
-    peer = socket.create_connection((address, port), timeout=BOUND)
+def narrow():
+    """A socket with a receive buffer of 400 octets: its window is shut after some 150 that are not read."""
+    with open(RECEIVE_BUFFER) as file:
+        usual = file.read()
+    try:
+        with open(RECEIVE_BUFFER, "w") as file:
+            file.write("1 400 400")
+        return socket.socket()
+    finally:
+        with open(RECEIVE_BUFFER, "w") as file:
+            file.write(usual)
+
+
+def connect(address, port, make=socket.socket):
+    peer = make()
+    peer.settimeout(BOUND)
+    peer.connect((address, port))
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return peer
 
@@ -172,6 +189,24 @@ def client(address, port, lives):
     end = ended(peer)
     good &= tell("silence", end in ("closed", "reset"), end=end, seconds=round(time.monotonic() - start, 3))
     peer.close()
+    # the window shuts in the middle of the Reply: for some time, and for good
+    for pause in (1.5, 4.0):
+        peer = connect(address, port, narrow)
+        send(peer, [plain])
+        time.sleep(pause)
+        came = receive_frame(peer, REPLY)
+        peer.shutdown(socket.SHUT_WR)
+        end = ended(peer)
+        right = judge(came, "accept") and len(came[2]) == LONG and end == "closed"
+        good &= tell(f"a window shut for {pause} s", right, came=str(came), end=end)
+        peer.close()
+    peer = connect(address, port, narrow)
+    send(peer, [plain])
+    time.sleep(3)
+    peer.shutdown(socket.SHUT_WR)
+    time.sleep(2)
+    reset(peer)
+    good &= tell("a window that stays shut", True)
     # a peer that goes without a word, as when its RST is lost: the connection lives until the driver ends it
     peer = connect(address, port)
     send(peer, [plain])
@@ -222,18 +257,30 @@ SERVER_CASES = {
     "reset": (lambda r: None, -104),
     "half": (lambda r: [answer(r)[:10]], -104),
     "silence": (lambda r: None, -110),
+    # the window is shut in the middle of the Request, for 2 s or until the adapter gives up
+    "slow": (lambda r: [answer(r)], 0),
+    "never": (lambda r: None, -110),
 }
 
 
 def server(address, port, case):
     chunks, status = SERVER_CASES[case]
-    listener = socket.create_server((address, port))
+    listener = narrow() if case in ("slow", "never") else socket.socket()
     listener.settimeout(2 * BOUND)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((address, port))
+    listener.listen()
     peer, _ = listener.accept()
     peer.settimeout(2 * BOUND)
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if case == "slow":
+        time.sleep(2)
+    elif case == "never":
+        time.sleep(8)
+        end = receive(peer, 20 + LONG)
+        return tell(case, end is None or len(end) < 20 + LONG, came=str(end))
     request = receive_frame(peer, REQUEST)
-    if not isinstance(request, tuple):
+    if not isinstance(request, tuple) or len(request[2]) != LONG:
         return tell(case, False, came=str(request))
     send(peer, chunks(request) or [])
     end = None

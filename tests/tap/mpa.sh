@@ -5,13 +5,13 @@
 #   peer: mpa.py -- TAP iwpeer -- ironwarp sim (wire) = adapter = ironwarp listen, connect (driver)
 #
 # First the peer connects: Requests of every form, whole, octet by octet, cut at every octet, with rubbish, too long, of wrong revision;
-# FIN, RST and silence in every state; then LIVES connections one after the other. Then the adapter connects to the peer, which answers
-# as mpa.py's cases say. FAULTS are put on the wire for the lives. In the end the driver has nothing left, and tshark finds no
-# wrong checksum in what the clean wire carried.
+# FIN, RST and silence in every state, and windows that shut in the middle of a frame; then LIVES connections one after the other. Then the
+# adapter connects to the peer, which answers as mpa.py's cases say. FAULTS are put on the wire for the lives. In the end the driver has
+# nothing left, and tshark finds no wrong checksum in what the clean wire carried.
 #
 # Needs: root (namespaces, TAPs), iproute2, tshark, python3. Where the rights are missing it says NOT RUN and ends with 2. Everything is
 # bounded in time; only processes started here are ended.
-# Covers: MPA-3, MPA-8, MPA-10, MPA-17, MPA-18
+# Covers: MPA-3, MPA-8, MPA-10, MPA-17, MPA-18, TCP-21
 # LIVES: connections under faults (100). FAULTS: of the wire then (loss=0.02,reorder=0.02). TAP_PROFILE: dev or release.
 # Figures: build/report/mpa.json. Last line `mpa: PASS`, FAIL or NOT RUN.
 set -euo pipefail
@@ -23,6 +23,7 @@ profile=${TAP_PROFILE:-release}
 work=build/tap
 report=build/report/mpa.json
 adapter=192.0.2.1 peer_address=192.0.2.2 port=4791
+data=$(printf 'ironwarp%.0s' {1..60})
 tcp=two_msl_us=500000,mpa_timeout_us=3000000,connect_timeout_us=8000000,spare_slots=0
 peer=iw-mpa-$$
 mkdir -p "$work" build/report
@@ -78,7 +79,7 @@ unserve() {
 }
 listen() { # the driver, which accepts, or rejects what begins with "no"
     "$binary" --json listen $port --device "sim:$socket" --timeout 60 --address $adapter/24 --tcp $tcp --accept --reject-prefix no \
-        --private-data ironwarp --ird 4 --ord 4 </dev/null >$work/mpa-listen.json 2>$work/mpa-listen.log &
+        --private-data "$data" --ird 4 --ord 4 </dev/null >$work/mpa-listen.json 2>$work/mpa-listen.log &
     driver=$!
     until_true 60 $driver grep -q '"event":"listening"' $work/mpa-listen.json || finish FAIL "ironwarp listen did not come up"
 }
@@ -113,7 +114,7 @@ while read -r case status; do
     ip netns exec $peer timeout 120 python3 tests/tap/mpa.py server $peer_address $port "$case" >$work/mpa-server.json 2>$work/mpa-server.log &
     server=$!
     until_true 20 $server ip netns exec $peer sh -c "ss -Hltn 'sport = $port' | grep -q ." || finish FAIL "no server for $case"
-    "$binary" --json connect --device "sim:$socket" --timeout 60 --address $adapter/24 --tcp $tcp --private-data hello --connect-timeout 5 \
+    "$binary" --json connect --device "sim:$socket" --timeout 60 --address $adapter/24 --tcp $tcp --private-data "$data" --connect-timeout 5 \
         $peer_address:$port </dev/null >$work/mpa-connect.json 2>$work/mpa-connect.log || true
     came=$(python3 -c 'import json, sys
 print([e["status"] for e in map(json.loads, open(sys.argv[1])) if e.get("event") == "connect_reply"])' $work/mpa-connect.json)
@@ -128,6 +129,11 @@ unserve
 bad=$(tshark -n -r $work/mpa-peer.pcapng -o ip.check_checksum:TRUE -o tcp.check_checksum:TRUE -Y 'ip.checksum.status == 0 or tcp.checksum.status == 0' \
     2>$work/tshark.log | wc -l) || finish FAIL "tshark does not read the capture"
 [ "$bad" = 0 ] || finish FAIL "tshark finds $bad bad frames in $work/mpa-peer.pcapng"
+# both as initiator and as responder the kernel has shut its window, and the adapter has looked whether it opens
+for direction in dst src; do
+    shut=$(tshark -n -r $work/mpa-peer.pcapng -Y "ip.src == $peer_address and tcp.${direction}port == $port and tcp.window_size == 0 and tcp.flags.reset == 0" | wc -l)
+    [ "$shut" -ge 4 ] || finish FAIL "the window was shut in $shut segments only ($direction)"
+done 2>$work/tshark.log
 # 3: lives over a bad wire
 serve $work/mpa-faults.pcapng --faults "$faults"
 listen
