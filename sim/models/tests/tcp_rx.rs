@@ -948,7 +948,9 @@ impl Bench {
         }
 
         if m.note_forget.bit() {
-            self.holding.remove(&(m.note_index.get() as u16));
+            let index = m.note_index.get() as u16;
+            assert!(index < CONNECTIONS, "nothing of TIME-WAIT is held");
+            self.holding.remove(&index);
         }
         if m.note_settled.bit() {
             self.settled += 1;
@@ -1611,6 +1613,23 @@ fn while_more_is_held_each_octet_that_fills_is_acknowledged() {
     assert_eq!((said.update().0, said.update().3, said.advanced), (p.at(31).seq, true, None));
     assert_eq!(said.cm, [ToCm::Fin { index: p.index }]);
     assert!(b.segment(p.at(31).replay(0, 0)).is_silent());
+}
+
+/// Our FIN is sent between what filled the hole and what was held: that is new payload after our FIN as any.
+///
+/// Covers: TCP-10
+#[test]
+fn a_replay_after_our_fin_is_answered_by_rst() {
+    let mut b = Bench::new(44);
+    let p = b.active(tuple(0), 100, HIGH);
+    assert!(b.segment(p.at(10).segment(ACK, 10)).hold.is_some());
+    assert!(b.segment(p.segment(ACK, 10)).advanced.is_some());
+    b.close(&p);
+    let said = b.segment(p.at(10).replay(0, 10));
+    let rst = ToTx::Reply { tuple: p.tuple, seq: p.ack + 1, ack: p.at(10).seq, flags: RST | ACK };
+    assert_eq!(said.tx, [ToTx::Stop { index: p.index }, rst]);
+    assert_eq!(said.cm, [ToCm::Reset { index: p.index, refused: false }]);
+    assert!(b.segment(p.replay(0, 0)).is_silent());
 }
 
 /// A replay that nothing comes of is not answered, whatever it says.
