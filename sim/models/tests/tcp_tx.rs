@@ -298,6 +298,8 @@ struct Bench {
     stray: Option<u16>,
     expired: u16,
     half: (Option<Segment>, Option<(u16, u16, u16)>),
+    /// What was offered and not taken: it must stay.
+    offered: [Option<[u64; 6]>; 7],
     segments: Vec<Segment>,
     to_rx: Vec<Max>,
     told: Vec<(u16, Told)>,
@@ -340,6 +342,7 @@ impl Bench {
             stray: None,
             expired: 0,
             half: (None, None),
+            offered: Default::default(),
             segments: vec![],
             to_rx: vec![],
             told: vec![],
@@ -392,6 +395,7 @@ impl Bench {
         self.deadlines.clear();
         self.expiry = None;
         self.half = (None, None);
+        self.offered = Default::default();
         self.set = None;
         self.reference.clear();
         self.forget();
@@ -500,6 +504,37 @@ impl Bench {
             [&m.segment_valid, &m.payload_valid, &m.query_valid, &m.deadline_valid, &m.isn_req_valid, &m.to_rx_valid, &m.to_cm_valid];
         if busy.iter().chain(&offers).any(|v| v.get()) {
             self.quiet = 0;
+        }
+        let words = [
+            [
+                m.segment_data_mac.get(),
+                m.segment_data_tuple_local_ip.get() << 32 | m.segment_data_tuple_remote_ip.get(),
+                m.segment_data_tuple_local_port.get() << 16 | m.segment_data_tuple_remote_port.get(),
+                m.segment_data_seq.get() << 32 | m.segment_data_ack.get(),
+                m.segment_data_flags.get() << 32 | m.segment_data_window.get() << 16 | m.segment_data_mss.get(),
+                m.segment_data_tos.get() << 16 | m.segment_data_len.get(),
+            ],
+            [m.payload_data_index.get(), m.payload_data_skip.get(), m.payload_data_take.get(), 0, 0, 0],
+            [m.query_data_ip.get(), m.query_data_source.get(), m.query_data_recheck.get(), 0, 0, 0],
+            [m.deadline_data_index.get(), m.deadline_data_on.get(), m.deadline_data_at.get(), 0, 0, 0],
+            [
+                m.isn_req_data_local_ip.get() << 32 | m.isn_req_data_remote_ip.get(),
+                m.isn_req_data_local_port.get() << 16 | m.isn_req_data_remote_port.get(),
+                0,
+                0,
+                0,
+                0,
+            ],
+            [m.to_rx_data_index.get(), m.to_rx_data_start.get(), m.to_rx_data_max.get(), m.to_rx_data_fin.get(), 0, 0],
+            [m.to_cm_data_index.get(), m.to_cm_data_note.get(), 0, 0, 0, 0],
+        ];
+        let readys =
+            [&m.segment_ready, &m.payload_ready, &m.query_ready, &m.deadline_ready, &m.isn_req_ready, &m.to_rx_ready, &m.to_cm_ready];
+        for (((offered, words), valid), ready) in self.offered.iter_mut().zip(words).zip(offers).zip(readys) {
+            if let Some(before) = offered {
+                assert!(valid.get() && *before == words, "what is offered stays: {before:x?}, {words:x?}");
+            }
+            *offered = (valid.get() && !ready.get()).then_some(words);
         }
         if m.from_cm_ready.get() && m.from_cm_valid.get() {
             self.cm_in.pop_front();
@@ -910,6 +945,24 @@ fn r2_counts_from_the_last_progress() {
     assert!(b.told.is_empty(), "FIN is young");
     b.pass(RTO_MAX + 10);
     assert_eq!(b.told, [(2, Told::TimedOut)]);
+}
+
+/// An ACK that acknowledges nothing is no progress, however many come.
+///
+/// Covers: TCP-15
+#[test]
+fn old_acks_do_not_put_r2_off() {
+    let mut b = Bench::new(1);
+    b.m.tcp_r1.set(255);
+    b.opened(1, 1460, 60000);
+    b.cm(Op::Send, 1, 300);
+    let start = b.now;
+    while b.told.is_empty() {
+        b.expire(1);
+        b.update(1, b.seq(1), 60000);
+    }
+    assert_eq!(b.told, [(1, Told::TimedOut)]);
+    assert_eq!(b.now.wrapping_sub(start), 102_200_000, "the first time-out after R2");
 }
 
 /// Covers: TCP-15
@@ -1923,6 +1976,12 @@ fn every_bit_of_every_number_counts() {
         b.rx(reply);
         let s = b.segments[0];
         assert_eq!((s.tuple, s.seq, s.ack, s.flags, s.tos), (reply.tuple, reply.seq, reply.ack, ACK, 0));
+        // to ourselves
+        b.m.local_0_ip.set(u64::from(remote_ip));
+        let own_mac = b.rng.random::<u64>() >> 16;
+        b.m.own_mac.set(own_mac);
+        b.rx(reply);
+        assert_eq!(b.segments[1], Segment { mac: own_mac, ..s });
         b.free(index);
         b.forget();
     }
