@@ -213,7 +213,7 @@ fn netlist(block: &Emitted, options: &Options, dir: &Path) -> Result<Vec<Mutant>
     }
     let commands = chosen.iter().fold(String::new(), |s, (i, l)| s + &format!("{l} -ctrl mutsel {SELECT_BITS} {i}\n"));
     tools::write(&dir.join("mutate.ys"), commands)?;
-    let write = format!("write_json mutants.json; splitnets -driver; write_verilog -noattr {}.v", block.name);
+    let write = format!("write_json mutants.json; splitnets -driver; write_verilog -noattr -renameprefix n {}.v", block.name);
     yosys(block, &format!("{prepare}; script mutate.ys; {write}"), dir)?;
     Ok(chosen.into_iter().map(|(i, l)| Mutant::parse(i, l)).collect())
 }

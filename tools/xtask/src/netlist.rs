@@ -12,8 +12,10 @@ use std::{
 /// The block that `tests/` runs on.
 const CORE: &str = "ironwarp_core";
 /// Nets are split where their parts have different drivers: a vector whose bits depend on each other looks like a loop to Verilator, and
-/// 5.006 does not always settle such a loop after a change of an input.
-const SCRIPT: &str = "read_verilog {file}; prep -flatten -top {top}; check -assert; splitnets -driver; write_verilog -noattr {out}";
+/// 5.006 does not always settle such a loop after a change of an input. The names that yosys makes up get a prefix, because the model's build
+/// runs yosys once more, which would give the same names again, also that of a memory.
+const SCRIPT: &str =
+    "read_verilog {file}; prep -flatten -top {top}; check -assert; splitnets -driver; write_verilog -noattr -renameprefix n {out}";
 
 /// Runs the tests of `names` (all blocks when empty) on their netlists.
 pub fn run(names: &[String]) -> Result {
