@@ -3,11 +3,12 @@
 //! receiver of payload on the other; all else passes through.
 //!
 //! **Interface.** `segment`, `verdict`, `payload_meta`, `inp` are those of `seg_rx`, where `segment.data` stays until the verdict was taken; `offer`,
-//! `judged` go to and come from `rx`, `announce` and `out` to the receiver. After each segment taken from `offer` comes one verdict on `judged` and after that one `note` with `settled`. With `hold` in the
-//! verdict, the payload goes from `seg_rx` into a slot of the pool, or nowhere if there is none. When `rx` notes that RCV.NXT of a connection
-//! `advanced`, its slots are gone through before anything new: each that begins at or before RCV.NXT is offered as a `replay`, whose verdict says what
-//! of the payload goes to the receiver, and is free then; again until none is left that can be used; then `rx` hears so by an empty replay, at which it
-//! acknowledges (TCP-52). Slots of a connection that `forget` names are free at once, also while they are written.
+//! `judged` go to and come from `rx`, `announce` and `out` to the receiver. After each segment taken from `offer` comes one verdict on `judged` and
+//! after that one `note` with `settled`. With `hold` in the verdict, the payload goes from `seg_rx` into a slot of the pool, or nowhere if there is
+//! none. When `rx` notes that RCV.NXT of a connection `advanced`, its slots are gone through before anything new: each that begins at or before
+//! RCV.NXT is offered as a `replay`, whose verdict says what of the payload goes to the receiver, and is free then; again until none is left that can
+//! be used; then `rx` hears so by an empty replay, at which it acknowledges (TCP-52). Slots of a connection that `forget` names are free at once,
+//! also while they are written.
 //!
 //! **Rules.** A segment that is held already, with the same SEQ and at least as long (FIN counts), is not held twice; a longer one takes its place. Else
 //! a connection gets a slot only while more are free than it has, so that one, with a hole that is never filled, gets half of the pool, the next
