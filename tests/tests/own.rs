@@ -265,6 +265,54 @@ fn every_own_address_is_reached_from_every_other_at_once() {
     own.assert_over();
 }
 
+/// Connections to itself and with another adapter at the same time, opened and closed again and again: the looped frames and those of the
+/// wire do not hurt each other.
+#[test]
+fn an_adapter_talks_to_itself_and_to_another_at_once() {
+    let mut own = Own::new(7, false);
+    own.a.create_listen(ANY, PORT, 32).expect("listener");
+    let (mut opened, mut freed_a, mut freed_other) = (0, 0, 0);
+    let lives = 30;
+    // ends of each life: two here, or one here and one there
+    while freed_a + freed_other < 2 * lives {
+        if opened < lives && own.a.connections() < 20 {
+            let param = ConnectParam { private_data: vec![opened as u8; 300], ..to_own() };
+            if opened % 2 == 0 { own.a.connect(&param) } else { own.other.connect(&param) }.expect("a slot");
+            opened += 1;
+        }
+        while let Some(event) = own.a.poll_event().expect("adapter") {
+            match event {
+                Event::ConnectRequest { connection, start, .. } => {
+                    assert!(start.private_data.len() == 300 && start.private_data.iter().all(|o| *o == start.private_data[0]));
+                    let answer = AcceptParam { private_data: start.private_data, ..AcceptParam::default() };
+                    own.a.accept(&connection, &answer).expect("taken");
+                }
+                Event::ConnectReply { connection, result: Ok(()), start } => {
+                    assert_eq!(start.private_data.len(), 300);
+                    own.a.disconnect(&connection).expect("posted");
+                }
+                Event::Close { result, .. } => assert_eq!(result, Ok(())),
+                Event::ConnectionFreed { .. } => freed_a += 1,
+                Event::Established { .. } | Event::Disconnect { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        match own.other.wait_event(Duration::from_micros(20)).expect("adapter") {
+            Some(Event::ConnectReply { connection, result: Ok(()), .. }) => own.other.disconnect(&connection).expect("posted"),
+            Some(Event::ConnectionFreed { .. }) => freed_other += 1,
+            Some(Event::Close { result: Ok(()), .. } | Event::Disconnect { .. }) | None => {}
+            Some(other) => panic!("{other:?}"),
+        }
+        assert!(lock(&own.world).adapter(0).time() < 20 * BOUND, "{freed_a} and {freed_other} of {lives}: {:?}", own.a.connection_rows());
+    }
+    assert_eq!((freed_a, freed_other), (lives + lives / 2, lives / 2));
+    for rnic in [&mut own.a, &mut own.other] {
+        let counts = [Counter::EthLoopDropped, Counter::EthInOverflow, Counter::TcpRetransSegs].map(|c| counter(rnic, c));
+        assert_eq!(counts, [0; 3], "{:?}", counters(rnic));
+    }
+    assert_clean(&own.world);
+}
+
 /// The same address and port at both ends: refused by the driver, and by the adapter if it is asked.
 ///
 /// Covers: TCP-48

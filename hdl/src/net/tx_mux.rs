@@ -11,7 +11,7 @@
 //! with `valid`, counted upwards from the one after the last served.
 //!
 //! Timing: `out` is a register; one beat a clock within a frame, one idle clock between frames (the wire's own gap is 3 beats),
-//! 2 clocks from a source's first `valid` to `out.valid` when idle. Memory: none; 81 flip-flops.
+//! 2 clocks from a source's first `valid` to `out.valid` when idle. Memory: none; 87 flip-flops.
 use crate::stream::*;
 use rust_hdl::prelude::*;
 
