@@ -109,7 +109,7 @@ pub struct Core<
     time_base: Time,
     reset_seq: ResetSeq,
     irq: Irq,
-    counters: Counters<48, 40, 32, 16>,
+    counters: Counters<48, 55, 32, 16>,
     dma_read: DmaRead<5>,
     dma_write: DmaWrite<4>,
     cmd_ring: CmdRing<4, 5>,

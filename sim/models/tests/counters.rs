@@ -5,8 +5,8 @@ use ironwarp_models::{bench, counters::Model, counters_narrow, Dut};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// A pulse is in what a read started this many clocks later gives.
-const SETTLED: usize = 130;
+/// Clocks between a pulse and a read that has it.
+const SETTLED: usize = 4;
 /// Clocks from the end of a reset of one clock until all is cleared.
 const CLEARED: usize = 130;
 /// Clocks within which a read is answered.
