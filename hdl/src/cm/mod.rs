@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connection management: commands, events, port database, listeners.
+pub mod bit_place;
 pub mod bit_ram;
 pub mod cmd_split;
 pub mod conn;

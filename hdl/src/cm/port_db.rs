@@ -31,6 +31,7 @@
 //! search of the listeners for each user at most. Ready 5 x 2^A clocks after a reset; a new range takes as long. A look-up taken in
 //! clock n has its answer in clock n + 3; it is taken in the clock in which it is offered, or in the next one if the word that it
 //! reads is being written.
+use crate::cm::bit_place::{BitPlace, LowestBit};
 use crate::cm::bit_ram::BitRam;
 use crate::cm::listener_cam::{ListenerCam, ListenerKey};
 use crate::cm::port_types::*;
@@ -159,6 +160,9 @@ pub struct PortDb<
     listener: DFF<ListenerKey>,
     range: RangeMask<P, A, W, WN>,
     asked: RangeMask<P, A, W, WN>,
+    port_place: BitPlace<WN>,
+    word_place: BitPlace<WN>,
+    group_place: BitPlace<TN>,
     port_bit: DFF<Bits<WN>>,
     word_bit: DFF<Bits<WN>>,
     group_bit: DFF<Bits<TN>>,
@@ -177,15 +181,14 @@ pub struct PortDb<
 
     // choice
     in_word: DFF<Bits<WN>>,
-    in_group: DFF<Bits<WN>>,
     in_top: DFF<Bits<TN>>,
     by_word: DFF<Bit>,
     by_group: DFF<Bit>,
     none: DFF<Bit>,
     candidates: DFF<Bits<WN>>,
     top_candidates: DFF<Bits<TN>>,
-    lowest: DFF<Bits<WN>>,
-    top_lowest: DFF<Bits<TN>>,
+    lowest: LowestBit<WN>,
+    top_lowest: LowestBit<TN>,
 
     // free slots
     free_user: DFF<Bits<SN>>,
@@ -233,9 +236,9 @@ pub struct PortDb<
     range_last16: Signal<Local, Bits<16>>,
     low: Signal<Local, Bits<16>>,
     high: Signal<Local, Bits<16>>,
-    slot_user: Signal<Local, Bits<S>>,
+    user_live: Signal<Local, Bit>,
     slot_user16: Signal<Local, Bits<16>>,
-    slot_listener: Signal<Local, Bits<L>>,
+    listener_live: Signal<Local, Bit>,
     slot_listener16: Signal<Local, Bits<16>>,
     user_known: Signal<Local, Bit>,
     listener_known: Signal<Local, Bit>,
@@ -257,6 +260,13 @@ pub struct PortDb<
     reply_now: Signal<Local, Bit>,
     replied: Signal<Local, Bit>,
     lfsr_low: Signal<Local, Bits<31>>,
+    change_used: Signal<Local, Bit>,
+    change_taken: Signal<Local, Bit>,
+    reserving: Signal<Local, Bit>,
+    used_code: Signal<Local, Bits<2>>,
+    taken_code: Signal<Local, Bits<2>>,
+    free_now: Signal<Local, Bits<WN>>,
+    in_group: Signal<Local, Bits<WN>>,
     used_new: Signal<Local, Bits<WN>>,
     taken_new: Signal<Local, Bits<WN>>,
     blocked: Signal<Local, Bits<WN>>,
@@ -265,8 +275,6 @@ pub struct PortDb<
     key: Signal<Local, ListenerKey>,
     user_bit: Signal<Local, Bits<SN>>,
     listener_bit: Signal<Local, Bits<LN>>,
-    negative: Signal<Local, Bits<WN>>,
-    top_negative: Signal<Local, Bits<TN>>,
     live_plus: Signal<Local, Bits<SN>>,
     listening_plus: Signal<Local, Bits<LN>>,
     lowest_index: Signal<Local, Bits<W>>,
@@ -276,18 +284,13 @@ pub struct PortDb<
     found_port: Signal<Local, Bits<P>>,
     found_word: Signal<Local, Bits<A>>,
 
-    one: Constant<Bits<WN>>,
     ones: Constant<Bits<WN>>,
-    top_one: Constant<Bits<TN>>,
-    top_ones: Constant<Bits<TN>>,
     user_one: Constant<Bits<SN>>,
     listener_one: Constant<Bits<LN>>,
     last_word: Constant<Bits<A>>,
     last_user: Constant<Bits<S>>,
     last_listener: Constant<Bits<L>>,
     log_word: Constant<Bits<5>>,
-    bit_number: [Constant<Bits<W>>; WN],
-    group_number: [Constant<Bits<T>>; TN],
     user_number: [Constant<Bits<S>>; SN],
     listener_number: [Constant<Bits<L>>; LN],
 }
@@ -354,6 +357,9 @@ impl<
             listener: Default::default(),
             range: Default::default(),
             asked: Default::default(),
+            port_place: Default::default(),
+            word_place: Default::default(),
+            group_place: Default::default(),
             port_bit: Default::default(),
             word_bit: Default::default(),
             group_bit: Default::default(),
@@ -370,7 +376,6 @@ impl<
             listener_overlaps: Default::default(),
             listener_in_range: Default::default(),
             in_word: Default::default(),
-            in_group: Default::default(),
             in_top: Default::default(),
             by_word: Default::default(),
             by_group: Default::default(),
@@ -419,9 +424,9 @@ impl<
             range_last16: Default::default(),
             low: Default::default(),
             high: Default::default(),
-            slot_user: Default::default(),
+            user_live: Default::default(),
             slot_user16: Default::default(),
-            slot_listener: Default::default(),
+            listener_live: Default::default(),
             slot_listener16: Default::default(),
             user_known: Default::default(),
             listener_known: Default::default(),
@@ -443,6 +448,13 @@ impl<
             reply_now: Default::default(),
             replied: Default::default(),
             lfsr_low: Default::default(),
+            change_used: Default::default(),
+            change_taken: Default::default(),
+            reserving: Default::default(),
+            used_code: Default::default(),
+            taken_code: Default::default(),
+            free_now: Default::default(),
+            in_group: Default::default(),
             used_new: Default::default(),
             taken_new: Default::default(),
             blocked: Default::default(),
@@ -451,8 +463,6 @@ impl<
             key: Default::default(),
             user_bit: Default::default(),
             listener_bit: Default::default(),
-            negative: Default::default(),
-            top_negative: Default::default(),
             live_plus: Default::default(),
             listening_plus: Default::default(),
             lowest_index: Default::default(),
@@ -461,18 +471,13 @@ impl<
             free_listener_number: Default::default(),
             found_port: Default::default(),
             found_word: Default::default(),
-            one: Constant::new(1u64.into()),
             ones: Constant::new(Bits::<WN>::mask()),
-            top_one: Constant::new(1u64.into()),
-            top_ones: Constant::new(Bits::<TN>::mask()),
             user_one: Constant::new(1u64.into()),
             listener_one: Constant::new(1u64.into()),
             last_word: Constant::new(Bits::<A>::mask()),
             last_user: Constant::new(Bits::<S>::mask()),
             last_listener: Constant::new(Bits::<L>::mask()),
             log_word: Constant::new((W as u64).into()),
-            bit_number: std::array::from_fn(|n| Constant::new((n as u64).into())),
-            group_number: std::array::from_fn(|n| Constant::new((n as u64).into())),
             user_number: std::array::from_fn(|n| Constant::new((n as u64).into())),
             listener_number: std::array::from_fn(|n| Constant::new((n as u64).into())),
         }
@@ -537,15 +542,12 @@ impl<
             listener_overlaps,
             listener_in_range,
             in_word,
-            in_group,
             in_top,
             by_word,
             by_group,
             none,
             candidates,
             top_candidates,
-            lowest,
-            top_lowest,
             free_user,
             free_user_index,
             free_listener,
@@ -568,7 +570,7 @@ impl<
             looked_taken,
             found
         );
-        clock!(self, clock, used, taken, cam, range, asked);
+        clock!(self, clock, used, taken, cam, range, asked, lowest, top_lowest);
         self.full.read_clock.next = self.clock.val();
         self.full.write_clock.next = self.clock.val();
         self.users.read_clock.next = self.clock.val();
@@ -664,22 +666,37 @@ impl<
         self.port16.next = bit_cast::<16, P>(self.req_port.val());
         self.last16.next = bit_cast::<16, P>(self.req_last.val());
         self.here16.next = bit_cast::<16, P>(self.port.q.val());
-        self.slot_user.next = bit_cast::<S, 16>(self.req.q.val().slot);
-        self.slot_user16.next = bit_cast::<16, S>(self.slot_user.val());
-        self.user_known.next = (self.slot_user16.val() == self.req.q.val().slot) & self.live.q.val().get_bit(self.slot_user.val().index());
-        self.slot_listener.next = bit_cast::<L, 16>(self.req.q.val().slot);
-        self.slot_listener16.next = bit_cast::<16, L>(self.slot_listener.val());
-        self.listener_known.next =
-            (self.slot_listener16.val() == self.req.q.val().slot) & self.listening.q.val().get_bit(self.slot_listener.val().index());
+        // in `Start` both indices are the slot of the request
+        self.slot_user16.next = bit_cast::<16, S>(self.user_index.q.val());
+        self.user_live.next = self.live.q.val().get_bit(self.user_index.q.val().index());
+        self.user_known.next = (self.slot_user16.val() == self.req.q.val().slot) & self.user_live.val();
+        self.slot_listener16.next = bit_cast::<16, L>(self.listener_index.q.val());
+        self.listener_live.next = self.listening.q.val().get_bit(self.listener_index.q.val().index());
+        self.listener_known.next = (self.slot_listener16.val() == self.req.q.val().slot) & self.listener_live.val();
         self.group.next = bit_cast::<T, A>(self.word.q.val() >> self.log_word.val());
         self.in_word_bit.next = bit_cast::<W, P>(self.port.q.val());
         self.in_group_bit.next = bit_cast::<W, A>(self.word.q.val());
-        self.port_bit.d.next = self.one.val() << self.in_word_bit.val();
-        self.word_bit.d.next = self.one.val() << self.in_group_bit.val();
-        self.group_bit.d.next = self.top_one.val() << self.group.val();
-        self.from_port.d.next = self.ones.val() << self.in_word_bit.val();
-        self.after_word.d.next = (self.ones.val() << self.in_group_bit.val()) ^ (self.one.val() << self.in_group_bit.val());
-        self.after_group.d.next = (self.top_ones.val() << self.group.val()) ^ (self.top_one.val() << self.group.val());
+        self.port_place.index.next = bit_cast::<6, W>(self.in_word_bit.val());
+        if (self.state.q.val() == PortDbState::ChooseGo) | (self.state.q.val() == PortDbState::WordGo) {
+            // the port that is chosen
+            self.port_place.index.next = self.lowest.index.val();
+        }
+        self.port_bit.d.next = self.port_place.one.val();
+        self.from_port.d.next = self.port_place.from.val();
+        if self.state.q.val() == PortDbState::Word2 {
+            // a word that is chosen by `full` counts from its first port on
+            self.from_port.d.next = self.ones.val();
+        }
+        self.word_place.index.next = bit_cast::<6, W>(self.in_group_bit.val());
+        self.word_bit.d.next = self.word_place.one.val();
+        self.after_word.d.next = self.word_place.beyond.val();
+        if self.state.q.val() == PortDbState::Group2 {
+            // a group that is chosen by `top` counts from its first word on
+            self.after_word.d.next = self.ones.val();
+        }
+        self.group_place.index.next = bit_cast::<6, T>(self.group.val());
+        self.group_bit.d.next = self.group_place.one.val();
+        self.after_group.d.next = self.group_place.beyond.val();
         self.range.first.next = self.range_first.q.val();
         self.range.last.next = self.range_last.q.val();
         self.range.word.next = self.word.q.val();
@@ -719,23 +736,42 @@ impl<
         self.listener_bit.next = self.listener_one.val() << self.listener_index.q.val();
 
         // ---- changes
-        self.used_new.next = self.used_word.q.val();
-        self.taken_new.next = self.taken_word.q.val();
+        self.change_used.next = !self.sweeping.q.val() & !self.clearing.q.val();
+        self.change_taken.next = self.sweeping.q.val() & !self.clearing.q.val() & !self.rebuilding.q.val();
+        self.reserving.next = self.req.q.val().op == PortOp::Reserve;
+        self.used_code.next = (bit_cast::<2, 1>(self.change_used.val().into()) << 1) | bit_cast::<2, 1>(self.opening.val().into());
+        self.taken_code.next = (bit_cast::<2, 1>(self.change_taken.val().into()) << 1) | bit_cast::<2, 1>(self.reserving.val().into());
         if self.clearing.q.val() {
-            self.used_new.next = 0.into();
-            self.taken_new.next = 0.into();
-        } else if self.sweeping.q.val() {
-            if !self.rebuilding.q.val() {
-                if self.req.q.val().op == PortOp::Reserve {
-                    self.taken_new.next = self.taken_word.q.val() | self.asked.mask.val();
-                } else {
-                    self.taken_new.next = self.taken_word.q.val() & !self.asked.mask.val();
-                }
-            }
-        } else if self.opening.val() {
-            self.used_new.next = self.used_word.q.val() | self.port_bit.q.val();
+            self.used_code.next = 0.into();
+            self.taken_code.next = 0.into();
         } else {
+            if !self.change_used.val() {
+                self.used_code.next = 1.into();
+            }
+            if !self.change_taken.val() {
+                self.taken_code.next = 1.into();
+            }
+        }
+        // codes: 0 clear the word, 1 keep it, 2 take bits away, 3 set them
+        self.used_new.next = 0.into();
+        self.taken_new.next = 0.into();
+        if self.used_code.val() == 1 {
+            self.used_new.next = self.used_word.q.val();
+        }
+        if self.used_code.val() == 2 {
             self.used_new.next = self.used_word.q.val() & !self.port_bit.q.val();
+        }
+        if self.used_code.val() == 3 {
+            self.used_new.next = self.used_word.q.val() | self.port_bit.q.val();
+        }
+        if self.taken_code.val() == 1 {
+            self.taken_new.next = self.taken_word.q.val();
+        }
+        if self.taken_code.val() == 2 {
+            self.taken_new.next = self.taken_word.q.val() & !self.asked.mask.val();
+        }
+        if self.taken_code.val() == 3 {
+            self.taken_new.next = self.taken_word.q.val() | self.asked.mask.val();
         }
         self.blocked.next = self.used_new.val() | self.taken_new.val() | !self.range.mask.val();
         self.word_full.d.next = self.blocked.val().all();
@@ -766,25 +802,14 @@ impl<
         self.users.write_enable.next = false;
 
         // ---- choice
-        self.in_word.d.next = !(self.used_word.q.val() | self.taken_word.q.val()) & self.range.mask.val() & self.from_port.q.val();
-        self.in_group.d.next = !self.full_word.q.val() & self.after_word.q.val();
+        self.free_now.next = !(self.used_word.q.val() | self.taken_word.q.val()) & self.range.mask.val() & self.from_port.q.val();
+        self.in_word.d.next = self.free_now.val();
+        self.in_group.next = !self.full_word.q.val() & self.after_word.q.val();
         self.in_top.d.next = !self.top.q.val() & self.after_group.q.val();
-        self.negative.next = !self.candidates.q.val() + 1;
-        self.lowest.d.next = self.candidates.q.val() & self.negative.val();
-        self.top_negative.next = !self.top_candidates.q.val() + 1;
-        self.top_lowest.d.next = self.top_candidates.q.val() & self.top_negative.val();
-        self.lowest_index.next = 0.into();
-        for i in 0..WN {
-            if self.lowest.q.val().get_bit(i) {
-                self.lowest_index.next = self.lowest_index.val() | self.bit_number[i].val();
-            }
-        }
-        self.top_lowest_index.next = 0.into();
-        for i in 0..TN {
-            if self.top_lowest.q.val().get_bit(i) {
-                self.top_lowest_index.next = self.top_lowest_index.val() | self.group_number[i].val();
-            }
-        }
+        self.lowest.bits.next = self.candidates.q.val();
+        self.lowest_index.next = bit_cast::<W, 6>(self.lowest.index.val());
+        self.top_lowest.bits.next = self.top_candidates.q.val();
+        self.top_lowest_index.next = bit_cast::<T, 6>(self.top_lowest.index.val());
         self.found_port.next = (bit_cast::<P, A>(self.word.q.val()) << self.log_word.val()) | bit_cast::<P, W>(self.lowest_index.val());
         self.found_word.next = (bit_cast::<A, T>(self.group.val()) << self.log_word.val()) | bit_cast::<A, W>(self.lowest_index.val());
 
@@ -999,9 +1024,9 @@ impl<
             }
             PortDbState::Any => {
                 self.by_word.d.next = self.in_word.q.val().any();
-                self.by_group.d.next = self.in_group.q.val().any();
+                self.by_group.d.next = self.in_group.val().any();
                 self.none.d.next = self.top.q.val().all();
-                self.candidates.d.next = self.in_group.q.val();
+                self.candidates.d.next = self.in_group.val();
                 if self.in_word.q.val().any() {
                     self.candidates.d.next = self.in_word.q.val();
                 }
@@ -1026,7 +1051,6 @@ impl<
                     }
                 } else if self.by_word.q.val() {
                     self.port.d.next = self.found_port.val();
-                    self.port_bit.d.next = self.lowest.q.val();
                     self.state.d.next = PortDbState::Write;
                 } else if self.by_group.q.val() {
                     self.word.d.next = self.found_word.val();
@@ -1043,7 +1067,7 @@ impl<
                 self.state.d.next = PortDbState::GroupMask;
             }
             PortDbState::GroupMask => {
-                self.candidates.d.next = !self.full_word.q.val();
+                self.candidates.d.next = self.in_group.val();
                 self.state.d.next = PortDbState::GroupIsolate;
             }
             PortDbState::GroupIsolate => {
@@ -1060,7 +1084,7 @@ impl<
                 self.state.d.next = PortDbState::WordMask;
             }
             PortDbState::WordMask => {
-                self.candidates.d.next = !(self.used_word.q.val() | self.taken_word.q.val()) & self.range.mask.val();
+                self.candidates.d.next = self.free_now.val();
                 self.state.d.next = PortDbState::WordIsolate;
             }
             PortDbState::WordIsolate => {
@@ -1068,14 +1092,13 @@ impl<
             }
             PortDbState::WordGo => {
                 self.port.d.next = self.found_port.val();
-                self.port_bit.d.next = self.lowest.q.val();
                 self.state.d.next = PortDbState::Write;
             }
 
             // ---- search of the listeners
             PortDbState::Listener1 => {
                 self.state.d.next = PortDbState::Listener2;
-                self.next_listener.next = !self.listening.q.val().get_bit(self.listener_index.q.val().index());
+                self.next_listener.next = !self.listener_live.val();
             }
             PortDbState::Listener2 => {
                 self.state.d.next = PortDbState::Listener3;
@@ -1110,7 +1133,7 @@ impl<
             // ---- search of the users
             PortDbState::User1 => {
                 self.state.d.next = PortDbState::User2;
-                self.next_user.next = !self.live.q.val().get_bit(self.user_index.q.val().index());
+                self.next_user.next = !self.user_live.val();
             }
             PortDbState::User2 => {
                 self.state.d.next = PortDbState::User3;
