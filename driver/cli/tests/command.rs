@@ -86,6 +86,78 @@ fn values(text: &str) -> Vec<serde_json::Value> {
     text.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{l}: {e}"))).collect()
 }
 
+/// A driver in a process of its own, whose lines are read as they come.
+struct Driver {
+    child: Child,
+    lines: std::sync::mpsc::Receiver<serde_json::Value>,
+}
+
+impl Driver {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = ironwarp(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("ironwarp starts");
+        let output = std::io::BufReader::new(child.stdout.take().expect("piped"));
+        let (sender, lines) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for line in std::io::BufRead::lines(output).map_while(Result::ok) {
+                if sender.send(values(&line).remove(0)).is_err() {
+                    break;
+                }
+            }
+        });
+        Driver { child, lines }
+    }
+    /// The next event with this name, within 60 seconds; what comes before it is skipped.
+    fn event(&self, name: &str) -> serde_json::Value {
+        let last = Instant::now() + Duration::from_secs(60);
+        loop {
+            let left = last.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left).unwrap_or_else(|e| panic!("no {name}: {e}"));
+            if line["event"] == name {
+                return line;
+            }
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // killed already, perhaps
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The process of one end is killed: the adapter resets what it had open, the other end hears so at once, and the next process finds an
+/// adapter as new.
+///
+/// Covers: CM-42
+#[test]
+fn the_peer_of_a_process_that_is_killed_is_reset() {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let second = directory.path().join("b.sock");
+    let served = Served::start(&["--socket", &second.display().to_string()]);
+    let (a, b) = (served.device(), format!("sim:{}", second.display()));
+    let listener =
+        Driver::start(&["--json", "listen", "7000", "--accept", "--mac", "02:1b:ad:00:00:02", "--device", &b, "--address", "192.0.2.2/24"]);
+    listener.event("listening");
+    let connect = |hold: &str| {
+        let device = a.as_str();
+        Driver::start(&["--json", "connect", "192.0.2.2:7000", "--hold", hold, "--device", device, "--address", "192.0.2.1/24"])
+    };
+    for _ in 0..2 {
+        let mut victim = connect("600");
+        assert_eq!(victim.event("connect_reply")["status"], 0);
+        listener.event("established");
+        victim.child.kill().expect("is running");
+        assert_eq!(listener.event("close")["status"], -104);
+        listener.event("freed");
+    }
+    let next = connect("0");
+    assert_eq!(next.event("connect_reply")["status"], 0);
+    assert_eq!(next.event("close")["status"], 0);
+    assert_eq!(listener.event("close")["status"], 0);
+}
+
 /// Covers: CM-21, CM-32, CM-43
 #[test]
 fn a_served_adapter_passes_the_self_test_by_interrupt_and_by_looking() {

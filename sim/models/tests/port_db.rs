@@ -1074,7 +1074,7 @@ fn chosen_ports(bench: &mut Bench<port_db::Model>, choices: u32) -> Vec<u16> {
 }
 
 /// RFC 6056: the first port tried is random over the whole range, and so is what the seed changes.
-/// Covers: CM-33
+/// Covers: CM-33, TCP-46
 #[test]
 fn choices_are_spread_over_the_range() {
     let seed = seed();

@@ -1885,6 +1885,35 @@ fn a_connection_opens_again_under_its_index() {
     assert!(b.tuples.is_empty());
 }
 
+/// ECN is not used: an ECN-setup SYN (ECE and CWR) opens a connection as any SYN does, and the bits mean nothing in any other segment.
+///
+/// Covers: TCP-29
+#[test]
+fn ecn_bits_have_no_effect() {
+    const ECE: u8 = 0x40;
+    const CWR: u8 = 0x80;
+    let life = |ecn: u8| {
+        let mut b = Bench::new(61);
+        b.command(FromCm::Limit(3, 8));
+        let syn = Peer { index: 0, tuple: tuple(0), seq: 300, ack: 0, window: 8192 };
+        let opened = b.segment(Seg { mss: 1460, listener: Some(3), ..syn.segment(SYN | ecn, 0) });
+        let [ToCm::Passive { index, .. }] = opened.cm[..] else { panic!("{opened:?}") };
+        b.sent(index, true, 101, false);
+        let p = Peer { index, seq: 301, ack: 101, ..syn };
+        let mut said = vec![opened];
+        said.push(b.segment(p.segment(ACK | ecn, 0)));
+        said.push(b.segment(p.segment(ACK | PSH | ecn, 40)));
+        said.push(b.segment(p.at(40).segment(FIN | ACK | ecn, 0)));
+        b.close(&p);
+        said.push(b.segment(p.at(41).acking(102).segment(ACK | ecn, 0)));
+        said
+    };
+    let plain = life(0);
+    for ecn in [ECE, CWR, ECE | CWR] {
+        assert_eq!(life(ecn), plain, "{ecn:#x}");
+    }
+}
+
 /// Covers: TCP-9
 #[test]
 fn time_wait_lasts_two_msl_and_restarts_with_each_fin() {

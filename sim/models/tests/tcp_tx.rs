@@ -783,6 +783,9 @@ fn an_active_open_sends_syn_and_acknowledges_the_answer() {
     b.free(7);
 }
 
+/// The flags are exactly these: neither ECE nor CWR.
+///
+/// Covers: TCP-29
 #[test]
 fn a_passive_open_sends_syn_and_ack_and_waits_for_the_answer() {
     let mut b = Bench::new(1);
