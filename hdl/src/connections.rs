@@ -104,6 +104,8 @@ pub struct Connections<
     pub cmd: ChanSink<CommandIn>,
     pub evt: ChanSrc<EventOut>,
     pub freed_read: ChanSink<Bits<16>>,
+    pub shutdown: Signal<In, Bit>,
+    pub shut: Signal<Out, Bit>,
     pub listener_update: ChanSink<ListenerUpdate>,
     pub listener_done: Signal<Out, Bit>,
     pub port_req: ChanSrc<PortRequest>,
@@ -347,6 +349,8 @@ impl<
         ChanSink::<CommandIn>::link(&mut self.cmd, &mut self.conn.cmd);
         ChanSrc::<EventOut>::link(&mut self.evt, &mut self.conn.evt);
         ChanSink::<Bits<16>>::link(&mut self.freed_read, &mut self.conn.freed_read);
+        self.conn.shutdown.next = self.shutdown.val();
+        self.shut.next = self.conn.shut.val();
         ChanSink::<ListenerUpdate>::link(&mut self.listener_update, &mut self.conn.listener);
         self.listener_done.next = self.conn.listener_done.val();
         ChanSrc::<PortRequest>::link(&mut self.port_req, &mut self.conn.port_req);

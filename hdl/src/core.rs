@@ -61,6 +61,9 @@ pub struct Core<
 > {
     pub clock: Signal<In, Clock>,
     pub reset: Signal<In, Bit>,
+    // function level reset, a pulse; `ready` is low from the clock after it until the adapter can be set up anew
+    pub flr: Signal<In, Bit>,
+    pub ready: Signal<Out, Bit>,
     // BAR0: a request (read or write) is taken when mmio_ready; one read at a time, answered by mmio_rvalid.
     pub mmio_addr: Signal<In, Bits<16>>,
     pub mmio_wdata: Signal<In, Bits<32>>,
@@ -185,6 +188,8 @@ impl<
         Self {
             clock: Default::default(),
             reset: Default::default(),
+            flr: Default::default(),
+            ready: Default::default(),
             mmio_addr: Default::default(),
             mmio_wdata: Default::default(),
             mmio_write: Default::default(),
@@ -313,6 +318,10 @@ impl<
 
         // resets
         self.reset_seq.reset.next = self.reset.val();
+        self.reset_seq.flr.next = self.flr.val();
+        self.reset_seq.shut.next = self.connections.shut.val();
+        self.connections.shutdown.next = self.reset_seq.shutdown.val();
+        self.ready.next = self.reset_seq.ready.val();
         self.dma_read.reset.next = self.reset.val();
         self.dma_write.reset.next = self.reset.val();
         self.regs.reset.next = self.clear.val();

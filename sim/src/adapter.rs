@@ -43,7 +43,9 @@ impl AdapterConfig {
     }
 }
 
-/// Cycles for which the reset pin is held, at power-up and at a function level reset.
+/// Clocks that a function level reset may take: each of its three phases is bounded by 2^16.
+pub const FLR_BOUND: u64 = 3 << 16;
+/// Cycles for which the reset pin is held at power-up.
 pub const RESET_CYCLES: u32 = 8;
 
 /// A register access.
@@ -66,12 +68,19 @@ enum Access {
     Done(u32, u64),
 }
 
+/// TIMEBASE after a reset.
+fn reset_timebase() -> u32 {
+    reg::CONFIG.iter().find(|r| r.offset == reg::TIMEBASE).map_or(0, |r| r.reset)
+}
+
 /// See the module.
 pub struct Adapter {
     name: String,
     core: Box<dyn Core>,
     cycle: u64,
     reset_left: u32,
+    /// A function level reset began in this cycle and is not over.
+    flr: Option<u64>,
     access: Access,
     dma: HostDma,
     mac: Mac,
@@ -105,6 +114,7 @@ impl Adapter {
             core,
             cycle: 0,
             reset_left: 0,
+            flr: None,
             access: Access::None,
             dma: HostDma::new(config.dma, Arc::default(), rng),
             mac: Mac::new(config.line),
@@ -122,7 +132,7 @@ impl Adapter {
     /// One clock.
     pub fn step(&mut self) {
         let now = self.cycle;
-        let mut i = Inputs { reset: self.reset_left > 0, irq_ready: true, ..Inputs::default() };
+        let mut i = Inputs { reset: self.reset_left > 0, flr: self.flr == Some(now), irq_ready: true, ..Inputs::default() };
         if !i.reset {
             match self.access {
                 Access::Asked(Mmio::Read(offset)) => {
@@ -162,6 +172,15 @@ impl Adapter {
         let busy = o.rd_req_valid || o.wr_req_valid || o.wr_data_valid || o.tx_valid || o.irq_valid || i.rx_valid || i.reset;
         if busy || self.access != Access::None || !self.dma.idle() || !self.mac.idle() {
             self.last_activity = now;
+        }
+        if let Some(since) = self.flr {
+            self.last_activity = now;
+            if o.ready && now > since + 1 {
+                self.flr = None;
+                self.timebase = reset_timebase();
+            } else if now - since > FLR_BOUND {
+                self.reset();
+            }
         }
         self.core.edge();
         self.time = self.time.wrapping_add(self.timebase.into());
@@ -214,14 +233,27 @@ impl Adapter {
     pub fn abandon(&mut self) {
         self.access = Access::None;
     }
-    /// Function level reset: holds the reset pin for [`RESET_CYCLES`] clocks. What the core had given away reaches memory, everything
-    /// else under way is forgotten; windows stay.
-    pub fn reset(&mut self) {
-        self.reset_left = RESET_CYCLES;
+    /// Function level reset, from the next step on: the core resets its connections on the wire, brings its DMA to an end and forgets everything else.
+    /// One that is not over after [`FLR_BOUND`] clocks becomes a reset by the pin.
+    pub fn flr(&mut self) {
+        self.flr = Some(self.cycle);
         self.access = Access::None;
         self.messages.clear();
         self.raised = 0;
-        self.timebase = reg::CONFIG.iter().find(|r| r.offset == reg::TIMEBASE).map_or(0, |r| r.reset);
+    }
+    /// A function level reset is not over.
+    pub fn in_flr(&self) -> bool {
+        self.flr.is_some()
+    }
+    /// Power-up: holds the reset pin for [`RESET_CYCLES`] clocks. What the core had given away reaches memory, everything
+    /// else under way is forgotten; windows stay.
+    pub fn reset(&mut self) {
+        self.reset_left = RESET_CYCLES;
+        self.flr = None;
+        self.access = Access::None;
+        self.messages.clear();
+        self.raised = 0;
+        self.timebase = reset_timebase();
         self.dma.reset(self.cycle);
         self.mac.reset();
         self.recorder.add(Record::Reset { cycle: self.cycle });

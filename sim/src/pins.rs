@@ -9,6 +9,7 @@ use std::ffi::CStr;
 #[allow(missing_docs)]
 pub struct Inputs {
     pub reset: bool,
+    pub flr: bool,
     pub mmio_addr: u16,
     pub mmio_wdata: u32,
     pub mmio_write: bool,
@@ -35,6 +36,7 @@ pub struct Inputs {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Outputs {
+    pub ready: bool,
     pub mmio_ready: bool,
     pub mmio_rvalid: bool,
     pub mmio_rdata: u32,
@@ -86,6 +88,7 @@ impl Verilated {
     fn drive_all(&mut self, i: &Inputs) {
         let m = &mut self.model;
         m.reset.set(i.reset);
+        m.flr.set(i.flr);
         m.mmio_addr.set(i.mmio_addr);
         m.mmio_wdata.set(i.mmio_wdata);
         m.mmio_write.set(i.mmio_write);
@@ -126,6 +129,7 @@ impl Core for Verilated {
         self.dump();
         let m = &self.model;
         Outputs {
+            ready: m.ready.get(),
             mmio_ready: m.mmio_ready.get(),
             mmio_rvalid: m.mmio_rvalid.get(),
             mmio_rdata: m.mmio_rdata.get(),

@@ -46,7 +46,7 @@
 //! # Jobs
 //! One engine, one job at a time, see [`ConnState`]. Order of choice: DMA faults; messages of `tcp::rx` and `start_rx` in the order in which they came (one queue of 16:
 //! a frame that belongs to an index's last user was there before `Passive` or `Synced` of its next); `tcp::tx` (`Freed` ends all that can follow); deadlines;
-//! `freed_read`; listeners; owed events; commands. What is owed is a bit in the entry and one in `pending`; the host's ring can hold up commands and events only (CM-44).
+//! `freed_read`; the end of all; listeners; owed events; commands. What is owed is a bit in the entry and one in `pending`; the host's ring can hold up commands and events only (CM-44).
 //!
 //! **Stalls.** A job ends when its neighbours have taken what it tells: at most one message each, two to `tcp::tx` and `tcp::rx`. `deliver` has a queue
 //! of 2^C here, because the host's memory is behind it. They must take without
@@ -55,7 +55,7 @@
 //!
 //! **Timing.** 9 clocks a job without a stall or port request. CONNECT to Open 19 and the time of rules and port database, Opened to CMD_REPLY 10; Synced to Send 10; start-up
 //! frame without private data to its event 12; ACCEPT to Send 8, ESTABLISHED 3 later. An event that its cause's job had no room for: up to
-//! 2^C + 8 clocks after there is room. End of a listener 8 x 2^C + 11. Ready 2^C clocks after reset.
+//! 2^C + 8 clocks after there is room. End of a listener, and each pass of the end of all, 8 x 2^C + 11. Ready 2^C clocks after reset.
 //!
 //! **Memory.** `entries` 2^C x 468 bits, `generations` 2^C x 32 (never cleared), `listeners` 2^L x 97, use slots of TIME-WAIT 2^T x 16.
 use super::conn_types::*;
@@ -84,6 +84,9 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     pub cmd: ChanSink<CommandIn>,
     pub evt: ChanSrc<EventOut>,
     pub freed_read: ChanSink<Bits<16>>,
+    /// Reset every connection on the wire; no command is begun and none accepted any more / all are, and TCP has forgotten them. Until `reset`.
+    pub shutdown: Signal<In, Bit>,
+    pub shut: Signal<Out, Bit>,
     pub listener: ChanSink<ListenerUpdate>,
     /// For one clock: the end of a listener is carried out.
     pub listener_done: Signal<Out, Bit>,
@@ -159,6 +162,10 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     open_user: DFF<Bits<16>>,
     // a listener that ends
     sweeping: DFF<Bit>,
+    // the end of all: a pass over all entries is under way, it met one that TCP still has, none did
+    all_pass: DFF<Bit>,
+    unsettled: DFF<Bit>,
+    all_shut: DFF<Bit>,
     sweep_slot: DFF<Bits<16>>,
     sweep_generation: DFF<Bits<32>>,
     done_wait: DFF<Bit>,
@@ -336,6 +343,8 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             cmd: Default::default(),
             evt: Default::default(),
             freed_read: Default::default(),
+            shutdown: Default::default(),
+            shut: Default::default(),
             listener: Default::default(),
             listener_done: Default::default(),
             to_rx: Default::default(),
@@ -398,6 +407,9 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             open_tuple: Default::default(),
             open_user: Default::default(),
             sweeping: Default::default(),
+            all_pass: Default::default(),
+            unsettled: Default::default(),
+            all_shut: Default::default(),
             sweep_slot: Default::default(),
             sweep_generation: Default::default(),
             done_wait: Default::default(),
@@ -551,7 +563,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
     fn update(&mut self) {
         dff_setup!(self, clock, wait_valid, pending, live_count, state, job, idx, cause, scan, e, l, lslot, g, due, handle_ok);
         dff_setup!(self, clock, ported, give_back, pick, rank, near, pick_ip, opening, open_tuple, open_user);
-        dff_setup!(self, clock, sweeping, sweep_slot, sweep_generation, done_wait);
+        dff_setup!(self, clock, sweeping, all_pass, unsettled, all_shut, sweep_slot, sweep_generation, done_wait);
         dff_setup!(
             self,
             clock,
@@ -744,6 +756,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         self.wait_users.write_address.next = self.wait_index.val();
         self.wait_users.write_data.next = self.ent.val().user;
         self.wait_users.write_enable.next = false;
+        self.shut.next = self.all_shut.q.val();
         self.connections_live.next = self.live_count.q.val();
         self.cnt_mpa_timeouts.next = false;
         self.cnt_mpa_rejects_in.next = false;
@@ -1092,6 +1105,20 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     self.idx.d.next = bit_cast::<C, 16>(self.freed_read.data.val());
                     self.job.d.next = ConnJob::FreedRead;
                     self.state.d.next = ConnState::Read;
+                } else if self.shutdown.val() & !self.all_shut.q.val() & !self.opening.q.val() {
+                    self.all_pass.d.next = true;
+                    self.unsettled.d.next = false;
+                    self.sweeping.d.next = true;
+                    self.job.d.next = ConnJob::Shutdown;
+                    self.cause.d.next = ConnStatus::Reset;
+                    self.idx.d.next = 0.into();
+                    self.state.d.next = ConnState::Read;
+                    if self.live_count.q.val() == 0 {
+                        self.all_pass.d.next = false;
+                        self.sweeping.d.next = false;
+                        self.all_shut.d.next = true;
+                        self.state.d.next = ConnState::Idle;
+                    }
                 } else if self.listener.valid.val() & !self.done_wait.q.val() {
                     self.job.d.next = ConnJob::Listener;
                     self.state.d.next = ConnState::Read;
@@ -1102,7 +1129,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         self.job.d.next = ConnJob::Event;
                         self.state.d.next = ConnState::Read;
                     }
-                } else if self.cmd.valid.val() & self.room.val() {
+                } else if self.cmd.valid.val() & self.room.val() & !self.shutdown.val() {
                     self.idx.d.next = bit_cast::<C, 16>(self.cmd_index.val());
                     self.job.d.next = ConnJob::Command;
                     self.cause.d.next = ConnStatus::Reset;
@@ -1178,7 +1205,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         self.n.next.listener = self.rxm.val().listener;
                         self.n.next.listener_generation = self.l.q.val().generation;
                         self.n.next.context = self.l.q.val().context;
-                        if self.l.q.val().live {
+                        if self.l.q.val().live & !self.shutdown.val() {
                             self.n.next.phase = ConnPhase::WaitSync;
                             self.set_timer.next = true;
                             self.time_out.next = self.mpa_timeout.val();
@@ -1379,6 +1406,10 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                             self.dead.next = self.ph.val() != ConnPhase::Closing;
                         }
                     }
+                    ConnJob::Shutdown => {
+                        self.dead.next = true;
+                        self.forced.next = true;
+                    }
                     ConnJob::Command => {
                         self.reply.next = true;
                         if self.command.val().opcode == self.op_connect.val() {
@@ -1562,6 +1593,13 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     self.n.next.phase = ConnPhase::Closing;
                     self.todo_close.d.next = true;
                     self.set_timer.next = true;
+                }
+                if self.ending.val()
+                    | (self.ph.val() == ConnPhase::Freeing)
+                    | (self.ph.val() == ConnPhase::Gone)
+                    | (self.ph.val() == ConnPhase::Reopening)
+                {
+                    self.unsettled.d.next = true;
                 }
                 if self.ending.val() {
                     self.n.next.phase = ConnPhase::Freeing;
@@ -1803,7 +1841,9 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         self.state.d.next = ConnState::Read;
                         if self.idx.q.val() == self.last_index.val() {
                             self.sweeping.d.next = false;
-                            self.done_wait.d.next = true;
+                            self.all_pass.d.next = false;
+                            self.done_wait.d.next = !self.all_pass.q.val();
+                            self.all_shut.d.next = self.all_pass.q.val() & !self.unsettled.q.val();
                             self.state.d.next = ConnState::Idle;
                         }
                     }
@@ -1828,6 +1868,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         & (self.job.q.val() != ConnJob::FreedRead)
                         & (self.job.q.val() != ConnJob::Listener)
                         & (self.job.q.val() != ConnJob::Sweep)
+                        & (self.job.q.val() != ConnJob::Shutdown)
                     {
                         self.inbox.out.ready.next = true;
                     }
@@ -1915,6 +1956,8 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             self.live_count.d.next = 0.into();
             self.opening.d.next = false;
             self.sweeping.d.next = false;
+            self.all_pass.d.next = false;
+            self.all_shut.d.next = false;
             self.done_wait.d.next = false;
             self.todo_frame.d.next = false;
             self.todo_send.d.next = false;

@@ -291,6 +291,8 @@ pub enum ConnJob {
     Listener,
     /// A connection of a listener that ends.
     Sweep,
+    /// All connections end.
+    Shutdown,
 }
 
 /// Where a job is.

@@ -315,6 +315,7 @@ impl World {
         self.m.listener_valid.set(false);
         self.m.port_rsp_valid.set(false);
         self.m.rule_answer_valid.set(false);
+        self.m.shutdown.set(false);
         self.rule_asked = false;
         self.m.reset.set(true);
         for _ in 0..3 {
@@ -2022,6 +2023,84 @@ fn every_input_in_every_phase() {
             w.finish();
             assert!(w.users.is_empty(), "{input:?} at {at:?}");
         }
+    }
+}
+
+/// Before a reset every connection ends in TCP, by RST where the peer may know of it, whatever phase it is in; `shut` comes when TCP has forgotten them all, no
+/// command is begun any more, and a SYN that comes yet is reset, too.
+///
+/// Covers: CM-35, CM-42
+#[test]
+fn the_end_of_all_leaves_no_stream() {
+    let phases = [
+        At::SynSent,
+        At::WaitReply,
+        At::ReplyData,
+        At::WaitSync,
+        At::WaitRequest,
+        At::RequestData,
+        At::Requested,
+        At::Gone,
+        At::GoneFreed,
+        At::ActiveOpen,
+        At::PassiveOpen,
+        At::Closing,
+        At::Freeing,
+        At::Reopening,
+        At::Draining,
+        At::Done,
+    ];
+    let mut w = World::new(24);
+    w.m.shutdown.set(true);
+    for _ in 0..3 {
+        w.tick();
+    }
+    assert!(w.m.shut.get(), "without connections at once");
+    for at in phases {
+        let mut w = World::new(24);
+        let handle = reach(&mut w, at);
+        w.settle();
+        w.ring_room = false;
+        let alive = !w.ended.contains(&handle.index());
+        w.m.shutdown.set(true);
+        w.commands.push_back(connect(0));
+        let waits = w.hold_freed || w.hold_reopen;
+        for _ in 0..1500 {
+            w.tick();
+            assert!(!(waits && w.m.shut.get()), "{at:?}: TCP still has it");
+        }
+        w.hold_freed = false;
+        w.hold_reopen = false;
+        if let Some(index) = w.held_reopen.take() {
+            w.reopened(index);
+        }
+        for index in std::mem::take(&mut w.held) {
+            w.freed(index);
+        }
+        for _ in 0..1500 {
+            w.tick();
+        }
+        assert!(w.m.shut.get(), "{at:?}");
+        assert!(w.used.keys().all(|index| w.ended.contains(index)), "{at:?}: {:?}", w.used);
+        assert!(
+            !alive || at == At::Gone || at == At::Freeing || w.told.iter().any(|t| matches!(t, Told::Tx { op: TxOp::Abort, .. })),
+            "{at:?}"
+        );
+        assert_eq!(w.commands.len(), 1, "no command is begun");
+        w.told.clear();
+        if w.listening.contains_key(&0) {
+            let late = w.syn(0, 9);
+            for _ in 0..600 {
+                w.tick();
+            }
+            assert!(!w.used.contains_key(&late), "{at:?}");
+        }
+        w.m.shutdown.set(false);
+        w.reset();
+        w.ring_room = true;
+        assert!(!w.m.shut.get());
+        w.connect(&connect(0));
+        w.finish();
     }
 }
 

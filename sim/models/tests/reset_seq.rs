@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `host::reset_seq`: order and bounds of the two phases, ENABLE, STATUS.
+//! `host::reset_seq`: order and bounds of the phases, ENABLE, STATUS.
 use ironwarp_abi::reg::{control, status_bits};
 use ironwarp_models::{bench, reset_seq::Model, Dut};
 use rand::{Rng, SeedableRng};
@@ -17,6 +17,8 @@ impl Bench {
     fn new(seed: u64) -> Self {
         let mut m = Model::new(seed);
         m.reset.set(false);
+        m.flr.set(false);
+        m.shut.set(true);
         m.tick_us.set(0);
         m.dma_read_error.set(false);
         m.dma_write_error.set(false);
@@ -131,6 +133,8 @@ fn clear_waits_for_dma_and_the_frame_to_end_and_ready_for_every_block() {
         b.m.tx_idle.set(false);
         b.m.blocks_ready.set(false);
         b.clock(Some(control::RESET));
+        assert!(b.m.shutdown.get() && !b.m.quiesce.get(), "connections first");
+        b.clock(None);
         for _ in 0..rng.random_range(10..500) {
             b.clock(None);
             assert!(b.m.quiesce.get() && !b.m.clear.get());
@@ -157,6 +161,41 @@ fn clear_waits_for_dma_and_the_frame_to_end_and_ready_for_every_block() {
         assert!(!b.m.quiesce.get() && !b.m.clear.get());
         b.clocks(3);
         assert_eq!((b.finished, b.timeouts), (1, 0));
+    }
+}
+
+/// The streams are reset while DMA still works; it waits until they are, but not for ever; a function level reset is the same reset.
+///
+/// Covers: CM-35
+#[test]
+fn connections_are_reset_before_dma_stops() {
+    for by_flr in [false, true] {
+        let mut b = Bench::ready();
+        b.clock(Some(control::ENABLE));
+        for wait in [1, 2, 500, 1 << 15] {
+            b.m.shut.set(false);
+            b.m.flr.set(by_flr);
+            b.clock((!by_flr).then_some(control::RESET));
+            b.m.flr.set(false);
+            assert_eq!(b.status(), status_bits::RESETTING);
+            let (before, mut waited) = (b.timeouts, 0);
+            while b.m.shutdown.get() {
+                assert!(!b.m.quiesce.get() && !b.m.clear.get() && !b.m.enabled.get() && !b.m.ready.get());
+                waited += 1;
+                b.m.shut.set(waited == wait);
+                // a second one changes nothing
+                b.m.flr.set(waited % 3 == 0);
+                b.clock(Some(control::RESET));
+            }
+            b.m.flr.set(false);
+            assert_eq!(waited, wait.min((1 << 14) + 1));
+            b.m.shut.set(true);
+            assert!(b.m.quiesce.get());
+            b.until(|m| m.ready.get());
+            assert_eq!(b.status(), status_bits::READY);
+            b.clocks(3);
+            assert_eq!(b.timeouts - before, u32::from(wait > 1 << 14));
+        }
     }
 }
 

@@ -60,6 +60,8 @@ struct Client {
     jobs: VecDeque<Job>,
     /// The access that the adapter carries out, and since which cycle.
     active: Option<(Mmio, Option<Reply>, u64)>,
+    /// Who waits for the end of a reset.
+    resetting: Option<SyncSender<()>>,
     vectors: Arc<Mutex<Vectors>>,
 }
 
@@ -86,14 +88,14 @@ impl Engine {
         progress: Arc<Progress>,
     ) -> Self {
         let pacer = Pacer::new(rate, world.cycle());
-        let clients = vectors.into_iter().map(|vectors| Client { jobs: VecDeque::new(), active: None, vectors }).collect();
+        let clients = vectors.into_iter().map(|vectors| Client { jobs: VecDeque::new(), active: None, resetting: None, vectors }).collect();
         Engine { world, messages, wake, clients, pacer, progress, knocked: false }
     }
     /// Until it is told to stop; gives the world back.
     pub fn run(mut self) -> World {
         let start = Instant::now();
         while self.take_messages() {
-            let jobs = self.clients.iter().any(|c| c.active.is_some() || !c.jobs.is_empty());
+            let jobs = self.clients.iter().any(|c| c.active.is_some() || c.resetting.is_some() || !c.jobs.is_empty());
             let work = std::mem::take(&mut self.knocked) || jobs || !self.world.quiet(QUIET);
             match self.pacer.next(start.elapsed(), self.world.cycle(), work) {
                 Next::Run(cycles) => {
@@ -123,7 +125,7 @@ impl Engine {
     }
     fn clock(&mut self) {
         for (id, client) in self.clients.iter_mut().enumerate() {
-            if client.active.is_none() && !client.jobs.is_empty() {
+            if client.active.is_none() && client.resetting.is_none() && !client.jobs.is_empty() {
                 client.start(id, &mut self.world);
             }
         }
@@ -163,10 +165,9 @@ impl Client {
                 }
             }
             Some(Job::Reset(reply)) => {
-                world.adapter_mut(id).reset();
+                world.adapter_mut(id).flr();
                 self.vectors.lock().unwrap_or_else(PoisonError::into_inner).reset();
-                // a socket that gave up waiting is no trouble
-                let _ = reply.try_send(());
+                self.resetting = Some(reply);
             }
             None => {}
         }
@@ -177,6 +178,10 @@ impl Client {
         if raised != 0 {
             let mut vectors = self.vectors.lock().unwrap_or_else(PoisonError::into_inner);
             (0..ironwarp_abi::VECTORS).filter(|v| raised >> v & 1 != 0).for_each(|v| vectors.raise(v));
+        }
+        if let Some(reply) = self.resetting.take_if(|_| !adapter.in_flr()) {
+            // a socket that gave up waiting is no trouble
+            let _ = reply.try_send(());
         }
         let Some((mmio, _, since)) = &self.active else { return };
         let answer = match adapter.finish() {

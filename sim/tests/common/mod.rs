@@ -48,6 +48,7 @@ impl Core for Copier {
         let (read, write) = (self.read.unwrap_or_default(), self.write.unwrap_or_default());
         let tx = self.tx.front().copied().unwrap_or_default();
         self.outputs = Outputs {
+            ready: true,
             mmio_ready: true,
             mmio_rvalid: self.answer.is_some(),
             mmio_rdata: self.answer.unwrap_or(0),
@@ -72,7 +73,7 @@ impl Core for Copier {
     }
     fn edge(&mut self) {
         let (i, o) = (self.inputs, self.outputs);
-        if i.reset {
+        if i.reset || i.flr {
             *self = Copier { forget_last: self.forget_last, hasty: self.hasty, ..Copier::default() };
             return;
         }
