@@ -164,6 +164,44 @@ fn expect_freed(rnic: &mut Attached, of: Connection) {
     assert_eq!(next(rnic), Event::ConnectionFreed { connection: of });
 }
 
+/// An adapter that is reset leaves no stream behind: each of its peers hears so by RST, at once and not by a time-out; the driver that detaches tells its own
+/// user the end of each, once.
+///
+/// Covers: CM-35, CM-42
+#[test]
+fn a_reset_resets_every_stream_on_the_wire() {
+    let mut pair = Pair::new(37);
+    pair.listen();
+    let mut open = vec![];
+    for _ in 0..5 {
+        open.push(pair.established());
+    }
+    // and one that waits for B's user
+    let waiting_a = pair.a.connect(&to_b()).expect("taken");
+    let (waiting_b, _) = requested(&mut pair.b);
+    let before = counter(&mut pair.b, Counter::TcpTimeouts);
+    let mut ends = pair.a.detach();
+    for of in open.iter().map(|c| c.0) {
+        let at = ends.iter().position(|e| matches!(e, Event::Close { connection, .. } if *connection == of)).expect("CLOSE");
+        ends.remove(at);
+    }
+    assert!(ends.iter().any(|e| matches!(e, Event::ConnectReply { connection, result: Err(_), .. } if *connection == waiting_a)));
+    // the order among them is nobody's promise
+    let (mut closed, mut freed) = (BTreeSet::new(), BTreeSet::new());
+    for _ in 0..2 * open.len() {
+        let new = match next(&mut pair.b) {
+            Event::Close { connection, result: Err(Refusal::Reset) } => closed.insert(connection.handle.0),
+            Event::ConnectionFreed { connection } => closed.contains(&connection.handle.0) && freed.insert(connection.handle.0),
+            other => panic!("{other:?}"),
+        };
+        assert!(new, "once");
+    }
+    assert_eq!(freed, open.iter().map(|c| c.1.handle.0).collect());
+    assert_eq!(counter(&mut pair.b, Counter::TcpTimeouts), before, "by RST, not by time-outs");
+    assert!(matches!(pair.b.accept(&waiting_b, &AcceptParam::default()), Err(Error::Refused { refusal: Refusal::Reset, .. })));
+    assert_clean(&pair.world);
+}
+
 // ---- set-up
 
 /// Set-up rules: a SYN that one denies is answered as if nobody listened, a CONNECT by -EPERM before anything leaves; the first that matches decides;
