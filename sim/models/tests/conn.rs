@@ -199,7 +199,11 @@ struct World {
     // from the block
     told: Vec<Told>,
     events: Vec<Event>,
+    /// Not taken yet.
+    offered: Option<Event>,
     // neighbours
+    /// Addresses that CONNECT may use.
+    own: Vec<u32>,
     free: VecDeque<u16>,
     used: BTreeMap<u16, Tuple>,
     ended: BTreeSet<u16>,
@@ -255,6 +259,8 @@ impl World {
             port_replies: VecDeque::new(),
             told: vec![],
             events: vec![],
+            offered: None,
+            own: vec![HOST, 0xc000_0201],
             free: (0..CONNECTIONS).collect(),
             used: BTreeMap::new(),
             ended: BTreeSet::new(),
@@ -334,6 +340,7 @@ impl World {
         self.port_replies.clear();
         self.told.clear();
         self.events.clear();
+        self.offered = None;
         self.free = (0..CONNECTIONS).collect();
         self.used.clear();
         self.peers.clear();
@@ -496,7 +503,7 @@ impl World {
             self.listeners.pop_front();
             moved = true;
         }
-        if m.evt_valid.get() && m.evt_ready.get() {
+        if m.evt_valid.get() {
             let handle =
                 |g: &ironwarp_models::port::Slice, k: u64, i: &ironwarp_models::port::Slice| Handle(g.get() << 32 | k << 16 | i.get());
             let event = Event {
@@ -517,8 +524,14 @@ impl World {
                     &m.evt_data_listener_index,
                 ),
             };
-            raised = Some(event);
-            moved = true;
+            assert!(self.offered.is_none_or(|before| before == event), "what is offered stays");
+            self.offered = Some(event);
+            if m.evt_ready.get() {
+                raised = self.offered.take();
+                moved = true;
+            }
+        } else {
+            assert_eq!(self.offered, None, "an event is not withdrawn");
         }
         if m.to_rx_valid.get() && m.to_rx_ready.get() {
             use RxOp::*;
@@ -683,7 +696,7 @@ impl World {
                     OPEN | JOIN => {
                         let user = (100..).find(|u| !self.users.contains_key(u)).expect("a free one");
                         let granted = if op == OPEN {
-                            assert!([HOST, 0xc000_0201].contains(&tuple.local_ip));
+                            assert!(self.own.contains(&tuple.local_ip));
                             Some(if port == 0 { 50_000 + user } else { port })
                         } else {
                             self.listening.get(&slot).copied()
@@ -1181,6 +1194,139 @@ fn the_local_address_is_chosen_for_the_peer() {
     w.m.addresses_1_valid.set(0);
     w.m.addresses_2_valid.set(0);
     assert_eq!(w.one(&connect(0)).status, code(Status::AddressNotAvailable));
+    w.finish();
+}
+
+/// Any four addresses.
+///
+/// Covers: CM-38
+#[test]
+fn the_best_of_four_local_addresses_is_chosen() {
+    let mut w = World::new(24);
+    for _ in 0..300 {
+        // address, mask, gateway of those that are there
+        let table: [Option<(u32, u32, u32)>; 4] = std::array::from_fn(|_| {
+            let mask = u32::MAX << w.rng.random_range(1..32);
+            let gateway = if w.rng.random() { 1 << w.rng.random_range(0..32) } else { 0 };
+            w.rng.random_bool(0.8).then(|| (w.rng.random(), mask, gateway))
+        });
+        let m = &mut w.m;
+        let ports = [
+            (&mut m.addresses_0_valid, &mut m.addresses_0_ip, &mut m.addresses_0_mask, &mut m.addresses_0_gateway),
+            (&mut m.addresses_1_valid, &mut m.addresses_1_ip, &mut m.addresses_1_mask, &mut m.addresses_1_gateway),
+            (&mut m.addresses_2_valid, &mut m.addresses_2_ip, &mut m.addresses_2_mask, &mut m.addresses_2_gateway),
+            (&mut m.addresses_3_valid, &mut m.addresses_3_ip, &mut m.addresses_3_mask, &mut m.addresses_3_gateway),
+        ];
+        for ((valid, ip, mask, gateway), of) in ports.into_iter().zip(table) {
+            valid.set(of.is_some().into());
+            let of = of.unwrap_or_else(|| w.rng.random());
+            ip.set(of.0.into());
+            mask.set(of.1.into());
+            gateway.set(of.2.into());
+        }
+        let there: Vec<_> = table.into_iter().flatten().collect();
+        w.own = there.iter().map(|a| a.0).collect();
+        // on the link of one of them, but for a bit at times
+        let (ip, mask, _) = there.choose(&mut w.rng).copied().unwrap_or((5, 0, 0));
+        let remote_addr = ip & mask | w.rng.random::<u32>() & !mask;
+        let remote_addr = if w.rng.random() { remote_addr ^ 1 << w.rng.random_range(0..32) } else { remote_addr };
+        let local_addr = [0, 0, ip, ip ^ 1 << w.rng.random_range(0..32)][w.rng.random_range(0..4)];
+        let on_link = there.iter().find(|(ip, mask, _)| (remote_addr ^ ip) & mask == 0);
+        let best = on_link.or(there.iter().find(|a| a.2 != 0)).or(there.first()).map(|a| a.0);
+        let chosen = if local_addr == 0 { best } else { Some(local_addr).filter(|a| w.own.contains(a)) };
+        if !matches!(remote_addr >> 24, 1..=126 | 128..=223) || chosen == Some(remote_addr) {
+            continue;
+        }
+        let e = w.one(&Command { remote_addr, local_addr, ..connect(0) });
+        match chosen {
+            Some(chosen) => {
+                assert_eq!((e.status, e.local.0), (0, chosen), "{remote_addr:x} from {there:x?}");
+                w.finish();
+            }
+            None => assert_eq!(e.status, code(Status::AddressNotAvailable), "{local_addr:x} of {there:x?}"),
+        }
+    }
+}
+
+/// Each bit of a context and of a generation comes back, and counts.
+///
+/// Covers: CM-32
+#[test]
+fn contexts_and_generations_are_numbers_of_32_bits() {
+    let mut w = World::new(25);
+    for n in [0x5555_5555u32, 0xaaaa_aaaa] {
+        w.listen(3, n, 7000, (0, 0));
+        let (handle, event) = w.announced(3, REQUEST);
+        assert_eq!((event.listener, event.context), (Handle::new(HandleKind::Listener, 3, n), 0x1157_0000u32.wrapping_add(n)));
+        let events = w.command(&Command { handle, context: n, flags: flag::QUIET, ..command(Opcode::Accept) });
+        assert_eq!((events.len(), events[0].kind, events[0].context), (1, EventKind::Established, n));
+        // not announced: ends with its listener
+        let index = w.syn(3, 9);
+        w.settle();
+        w.told.clear();
+        w.unlisten(3, n);
+        assert!(w.told().iter().any(|t| matches!(t, Told::Tx { op: TxOp::Abort, index: i, .. } if *i == index)), "generation {n:x}");
+        let (handle, index) = w.requested(&Command { context: !n, ..connect(0) });
+        w.frame(index, reply(0x40, 1));
+        let answer = w.take()[0];
+        assert_eq!((answer.handle, answer.context), (handle, !n));
+        w.finish();
+    }
+    // of an index, one after the other
+    let mut last = BTreeMap::new();
+    for _ in 0..3 * CONNECTIONS {
+        let (handle, index) = w.connect(&connect(0));
+        if let Some(before) = last.insert(index, handle.generation()) {
+            assert_eq!(handle.generation(), before.wrapping_add(1));
+        }
+        w.finish();
+    }
+    assert_eq!(last.len(), usize::from(CONNECTIONS));
+}
+
+/// With QUIET a command that goes well has no answer of its own; one that does not has.
+#[test]
+fn quiet_leaves_out_the_answer_that_says_nothing() {
+    let mut w = World::new(26);
+    assert_eq!(w.command(&connect(flag::QUIET)), []);
+    let index = *w.used.keys().next().expect("opened");
+    w.note(RxNote::Synced, index);
+    w.frame(index, reply(0x40, 1));
+    let handle = w.take()[0].handle;
+    assert_eq!(w.command(&Command { handle, flags: flag::QUIET, ..command(Opcode::Disconnect) }), []);
+    let e = w.one(&Command { handle: Handle(5), flags: flag::QUIET, ..command(Opcode::Disconnect) });
+    assert_eq!((e.kind, e.status), (EventKind::CmdReply, code(Status::NoEntry)));
+    w.finish();
+}
+
+/// The use of a port ends with the TIME-WAIT entry that keeps it, whichever that is; the end of an entry that keeps none is nothing.
+#[test]
+fn each_time_wait_entry_keeps_its_port() {
+    let mut w = World::new(27);
+    for round in 0..2 {
+        for wait in 0..32 {
+            let (_, index) = w.requested(&connect(0));
+            w.frame(index, reply(0x40, 1));
+            w.settle();
+            w.note(RxNote::Fin, index);
+            w.settle();
+            w.from_rx.push_back(RxMessage { note: RxNote::Closed as u64, index, waiting: true, wait, ..RxMessage::default() });
+            w.take();
+            assert_eq!(w.users.len(), usize::from(wait) + 1);
+        }
+        for wait in 0..32 {
+            let left: Vec<_> = w.users.keys().copied().collect();
+            // twice, in clocks of both kinds: one of them keeps nothing
+            for _ in 0..3 {
+                w.from_rx.push_back(RxMessage { note: RxNote::WaitEnd as u64, wait, ..RxMessage::default() });
+                w.settle();
+                assert_eq!(w.users.len(), left.len() - 1, "entry {wait}");
+                if (w.rng.random_range(0..2) + round + wait) % 2 == 0 {
+                    w.tick();
+                }
+            }
+        }
+    }
     w.finish();
 }
 

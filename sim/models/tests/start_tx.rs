@@ -340,12 +340,15 @@ fn a_fault_is_told_once_a_frame() {
         }
     }
     // and a new frame of another index is no new frame of this one
-    let len = frame(&mut b, 2);
-    frame(&mut b, 3);
-    b.host.failing = 1.0;
-    assert_eq!(b.payload(2, 0, len).fault, Some(2));
-    frame(&mut b, 3);
-    assert_eq!(b.payload(2, 0, len).fault, None);
+    for index in 0..CONNECTIONS {
+        let other = (index + 1) % CONNECTIONS;
+        let len = frame(&mut b, index);
+        frame(&mut b, other);
+        b.host.failing = 1.0;
+        assert_eq!(b.payload(index, 0, len).fault, Some(index));
+        frame(&mut b, other);
+        assert_eq!(b.payload(index, 0, len).fault, None);
+    }
     // reset forgets
     b.reset();
     b.host.failing = 1.0;

@@ -1787,6 +1787,12 @@ fn half_open_limit_and_spare_slots_drop_syns_silently() {
     let taken = (50..60).filter(|n| !dropped(&mut b, syn(*n))).count();
     assert_eq!(taken, 4);
     assert_eq!(b.command(FromCm::Open(tuple(99))).cm, [ToCm::NoSlot]);
+    // any number is a limit
+    for bit in 0..16 {
+        b.command(FromCm::Free(bit));
+        b.command(FromCm::Limit(5 + bit % 8, 1 << bit));
+        assert!(!dropped(&mut b, Seg { listener: Some(5 + bit % 8), ..syn(200 + u32::from(bit)) }), "1 << {bit}");
+    }
     // all ends, all is free again
     for index in 0..CONNECTIONS {
         b.command(FromCm::Free(index));
@@ -1917,7 +1923,15 @@ fn ecn_bits_have_no_effect() {
 /// Covers: TCP-9
 #[test]
 fn time_wait_lasts_two_msl_and_restarts_with_each_fin() {
+    // across the wrap of time, and with all its bits
+    for start in [0xffff_f000, 0x5555_5555, 0xaaaa_aaaa] {
+        time_wait_from(start);
+    }
+}
+
+fn time_wait_from(start: u32) {
     let mut b = Bench::new(25);
+    b.r.time = start;
     let mut p = b.active(tuple(0), HIGH, HIGH);
     let wait = b.time_wait(&mut p);
     let last = b.r.two_msl - 1;
