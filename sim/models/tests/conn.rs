@@ -1270,6 +1270,8 @@ fn contexts_and_generations_are_numbers_of_32_bits() {
         w.frame(index, reply(0x40, 1));
         let answer = w.take()[0];
         assert_eq!((answer.handle, answer.context), (handle, !n));
+        let ends = w.command(&Command { handle, flags: flag::QUIET, ..command(Opcode::Abort) });
+        assert_eq!(ends.iter().map(|e| (e.kind, e.context)).collect::<Vec<_>>(), [(EventKind::Close, !n), (EventKind::Freed, !n)]);
         w.finish();
     }
     // of an index, one after the other
