@@ -53,11 +53,13 @@
 //! waiting for room behind `from_*`, `result`, `fault`, `expired`, or have queues there; these are emptied without the host's help. The port
 //! database answers in bounded time (thousands of clocks under RESERVE).
 //!
-//! **Timing.** 9 clocks a job without a stall or port request. CONNECT to Open 19 and the time of rules and port database, Opened to CMD_REPLY 10; Synced to Send 10; start-up
+//! **Timing.** 9 clocks a job without a stall or port request, 3 more if the job before was about another connection, 3 more if its listener was another. What follows
+//! is without these. CONNECT to Open 19 and the time of rules and port database, Opened to CMD_REPLY 10; Synced to Send 10; start-up
 //! frame without private data to its event 12; ACCEPT to Send 8, ESTABLISHED 3 later. An event that its cause's job had no room for: up to
-//! 2^C + 8 clocks after there is room. End of a listener, and each pass of the end of all, 8 x 2^C + 11. Ready 2^C clocks after reset.
+//! 2^C + 8 clocks after there is room. End of a listener, and each pass of the end of all, 11 x 2^C + 11. Ready 4 x 2^C clocks after reset.
 //!
-//! **Memory.** `entries` 2^C x 468 bits, `generations` 2^C x 32 (never cleared), `listeners` 2^L x 97, use slots of TIME-WAIT 2^T x 16.
+//! **Memory.** `entries` 2^C x 468 bits and `listeners` 2^L x 97 in words of a quarter of that ([`RowStore`]: 4 and 1 DP16KD), `generations` 2^C x 32 (never cleared), use
+//! slots of TIME-WAIT 2^T x 16.
 use super::conn_types::*;
 use super::messages::{CommandIn, EventOut, ListenerUpdate};
 use super::port_types::*;
@@ -65,7 +67,7 @@ use super::rules::{RuleAnswer, RuleQuery};
 use crate::mpa::negotiate::{Negotiate, NegotiateOp};
 use crate::mpa::types::*;
 use crate::net::types::LocalAddress;
-use crate::stream::{BlockRam, ChanFifo, ChanSink, ChanSrc};
+use crate::stream::{BlockRam, ChanFifo, ChanSink, ChanSrc, RowStore};
 use crate::tcp::types::*;
 use ironwarp_abi::{EventKind, HandleKind, Opcode};
 use rust_hdl::prelude::*;
@@ -125,9 +127,11 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     pub cnt_stale_handles: Signal<Out, Bit>,
 
     // memories
-    entries: BlockRam<ConnEntry, C>,
+    /// The entry that is worked on, and all others.
+    entries: RowStore<ConnEntry, C>,
     generations: BlockRam<Bits<32>, C>,
-    listeners: BlockRam<ConnListener, L>,
+    /// The listener of that entry, and all others.
+    listeners: RowStore<ConnListener, L>,
     wait_users: RAM<Bits<16>, T>,
     wait_valid: DFF<Bits<TN>>,
     pending: DFF<Bits<CN>>,
@@ -144,8 +148,6 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     /// What ends the connection, for the jobs that do.
     cause: DFF<ConnStatus>,
     scan: DFF<Bits<C>>,
-    e: DFF<ConnEntry>,
-    l: DFF<ConnListener>,
     lslot: DFF<Bits<L>>,
     g: DFF<Bits<32>>,
     due: DFF<Bit>,
@@ -229,9 +231,6 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     half_limit: Signal<Local, Bits<16>>,
     lsel: Signal<Local, Bits<L>>,
     same_listener: Signal<Local, Bit>,
-    blank: Signal<Local, ConnEntry>,
-    no_tuple: Signal<Local, Tuple>,
-    no_listener: Signal<Local, ConnListener>,
     // combinational: what is decided
     n: Signal<Local, ConnEntry>,
     ln: Signal<Local, ConnListener>,
@@ -391,8 +390,6 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             idx: Default::default(),
             cause: Default::default(),
             scan: Default::default(),
-            e: Default::default(),
-            l: Default::default(),
             lslot: Default::default(),
             g: Default::default(),
             due: Default::default(),
@@ -468,9 +465,6 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             half_limit: Default::default(),
             lsel: Default::default(),
             same_listener: Default::default(),
-            blank: Default::default(),
-            no_tuple: Default::default(),
-            no_listener: Default::default(),
             n: Default::default(),
             ln: Default::default(),
             dead: Default::default(),
@@ -561,7 +555,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
 {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, wait_valid, pending, live_count, state, job, idx, cause, scan, e, l, lslot, g, due, handle_ok);
+        dff_setup!(self, clock, wait_valid, pending, live_count, state, job, idx, cause, scan, lslot, g, due, handle_ok);
         dff_setup!(self, clock, ported, give_back, pick, rank, near, pick_ip, opening, open_tuple, open_user);
         dff_setup!(self, clock, sweeping, all_pass, unsettled, all_shut, sweep_slot, sweep_generation, done_wait);
         dff_setup!(
@@ -580,15 +574,13 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             port_wait
         );
         dff_setup!(self, clock, end_soft, rx_op, port_op, port_slot, rep, frame_reg, send_len, send_tos, ev, ev_valid, ev_status);
-        clock!(self, clock, inbox, deliveries, negotiate);
+        clock!(self, clock, entries, listeners, inbox, deliveries, negotiate);
         self.inbox.reset.next = self.reset.val();
         self.deliveries.reset.next = self.reset.val();
-        self.entries.read_clock.next = self.clock.val();
-        self.entries.write_clock.next = self.clock.val();
+        self.entries.reset.next = self.reset.val();
         self.generations.read_clock.next = self.clock.val();
         self.generations.write_clock.next = self.clock.val();
-        self.listeners.read_clock.next = self.clock.val();
-        self.listeners.write_clock.next = self.clock.val();
+        self.listeners.reset.next = self.reset.val();
         self.wait_users.read_clock.next = self.clock.val();
         self.wait_users.write_clock.next = self.clock.val();
 
@@ -618,7 +610,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         self.local_addr.next = self.command.val().local_addr;
         self.remote_addr.next = self.command.val().remote_addr;
         self.rep_now.next = self.rep.q.val();
-        self.ent.next = self.e.q.val();
+        self.ent.next = self.entries.row.val();
         self.ph.next = self.ent.val().phase;
         self.tup.next = self.ent.val().tuple;
         self.ent_flags.next = self.ent.val().flags;
@@ -639,66 +631,14 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         if self.upd.val().backlog_half_open == 0 {
             self.half_limit.next = 256.into();
         }
-        self.same_listener.next = self.l.q.val().live & (self.l.q.val().generation == self.ent.val().listener_generation);
+        self.same_listener.next =
+            self.listeners.row.val().live & (self.listeners.row.val().generation == self.ent.val().listener_generation);
         self.lsel.next = bit_cast::<L, 16>(self.ent.val().listener);
         if self.job.q.val() == ConnJob::Passive {
             self.lsel.next = bit_cast::<L, 16>(self.rxm.val().listener);
         } else if self.job.q.val() == ConnJob::Listener {
             self.lsel.next = bit_cast::<L, 16>(self.upd.val().slot);
         }
-        self.no_tuple.next.local_ip = 0.into();
-        self.no_tuple.next.remote_ip = 0.into();
-        self.no_tuple.next.local_port = 0.into();
-        self.no_tuple.next.remote_port = 0.into();
-        self.no_listener.next.live = false;
-        self.no_listener.next.generation = 0.into();
-        self.no_listener.next.context = 0.into();
-        self.no_listener.next.limit = 0.into();
-        self.no_listener.next.waiting = 0.into();
-        self.blank.next.phase = ConnPhase::Free;
-        self.blank.next.passive = false;
-        self.blank.next.announced = false;
-        self.blank.next.established = false;
-        self.blank.next.close_due = false;
-        self.blank.next.owe_request = false;
-        self.blank.next.owe_reply = false;
-        self.blank.next.owe_disconnect = false;
-        self.blank.next.owe_close = false;
-        self.blank.next.owe_freed = false;
-        self.blank.next.status = ConnStatus::Ok;
-        self.blank.next.close_status = ConnStatus::Ok;
-        self.blank.next.context = 0.into();
-        self.blank.next.qpn = 0.into();
-        self.blank.next.tuple = self.no_tuple.val();
-        self.blank.next.has_user = false;
-        self.blank.next.user = 0.into();
-        self.blank.next.listener = 0.into();
-        self.blank.next.listener_generation = 0.into();
-        self.blank.next.counted = false;
-        self.blank.next.timer = false;
-        self.blank.next.at = 0.into();
-        self.blank.next.enhanced = false;
-        self.blank.next.peer_to_peer = false;
-        self.blank.next.retry = false;
-        self.blank.next.no_crc = false;
-        self.blank.next.retried = false;
-        self.blank.next.again = false;
-        self.blank.next.open_ird = false;
-        self.blank.next.open_ord = false;
-        self.blank.next.tos = 0.into();
-        self.blank.next.data_addr = 0.into();
-        self.blank.next.data_out = 0.into();
-        self.blank.next.own_ird = 0.into();
-        self.blank.next.own_ord = 0.into();
-        self.blank.next.peer_enhanced = false;
-        self.blank.next.flags = 0.into();
-        self.blank.next.rev = 0.into();
-        self.blank.next.ird_word = 0.into();
-        self.blank.next.ord_word = 0.into();
-        self.blank.next.data_in = 0.into();
-        self.blank.next.delivering = false;
-        self.blank.next.fin = false;
-        self.blank.next.dead = false;
 
         // ---- negotiation: its inputs stand from the state `Listener` on, its outputs count in `Act`
         self.negotiate.op.next = NegotiateOp::Answer;
@@ -740,18 +680,20 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         self.listener.ready.next = false;
         self.cmd.ready.next = false;
         self.listener_done.next = false;
-        self.entries.read_address.next = self.idx.q.val();
-        self.entries.write_address.next = self.idx.q.val();
-        self.entries.write_data.next = self.e.q.val();
-        self.entries.write_enable.next = false;
+        self.entries.index.next = self.idx.q.val();
+        self.entries.open.next = false;
+        self.entries.set.next = false;
+        self.entries.erase.next = false;
+        self.entries.clear.next = false;
         self.generations.read_address.next = self.idx.q.val();
         self.generations.write_address.next = self.idx.q.val();
         self.generations.write_data.next = self.g_next.val();
         self.generations.write_enable.next = false;
-        self.listeners.read_address.next = self.lsel.val();
-        self.listeners.write_address.next = self.lslot.q.val();
-        self.listeners.write_data.next = self.l.q.val();
-        self.listeners.write_enable.next = false;
+        self.listeners.index.next = self.lsel.val();
+        self.listeners.open.next = false;
+        self.listeners.set.next = false;
+        self.listeners.erase.next = false;
+        self.listeners.clear.next = false;
         self.wait_users.read_address.next = self.wait_index.val();
         self.wait_users.write_address.next = self.wait_index.val();
         self.wait_users.write_data.next = self.ent.val().user;
@@ -776,8 +718,8 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         self.cnt_cmd_errors.next = false;
         self.cnt_cmd_unknown.next = false;
         self.cnt_stale_handles.next = false;
-        self.n.next = self.e.q.val();
-        self.ln.next = self.l.q.val();
+        self.n.next = self.entries.row.val();
+        self.ln.next = self.listeners.row.val();
         self.dead.next = false;
         self.dead_status.next = self.cause.q.val();
         self.quietly.next = false;
@@ -1000,14 +942,13 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         match self.state.q.val() {
             ConnState::Clear => {
                 // idx is 0 since the reset
-                self.entries.write_enable.next = true;
-                self.entries.write_data.next = self.blank.val();
-                self.listeners.write_enable.next = true;
-                self.listeners.write_address.next = self.idx.q.val().get_bits::<L>(0);
-                self.listeners.write_data.next = self.no_listener.val();
-                self.idx.d.next = self.idx.q.val() + 1;
-                if self.idx.q.val() == self.last_index.val() {
-                    self.state.d.next = ConnState::Idle;
+                self.entries.clear.next = true;
+                self.listeners.clear.next = true;
+                if self.entries.row_cleared.val() {
+                    self.idx.d.next = self.idx.q.val() + 1;
+                    if self.idx.q.val() == self.last_index.val() {
+                        self.state.d.next = ConnState::Idle;
+                    }
                 }
             }
             ConnState::Idle => {
@@ -1139,15 +1080,18 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             ConnState::Read => {
                 self.ported.d.next = false;
                 self.give_back.d.next = false;
+                self.entries.open.next = true;
                 self.state.d.next = ConnState::Load;
             }
             ConnState::Load => {
-                self.e.d.next = self.entries.read_data.val();
                 self.g.d.next = self.generations.read_data.val();
-                self.state.d.next = ConnState::Listener;
+                if self.entries.there.val() {
+                    self.state.d.next = ConnState::Listener;
+                }
             }
             ConnState::Listener => {
                 self.lslot.d.next = self.lsel.val();
+                self.listeners.open.next = true;
                 self.due.d.next = self.ent.val().timer & !self.age.val().get_bit(31);
                 self.handle_ok.d.next = (self.command.val().kind == self.handle_connection.val())
                     & (self.cmd_index.val() < self.connections.val())
@@ -1156,8 +1100,9 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                 self.state.d.next = ConnState::Settle;
             }
             ConnState::Settle => {
-                self.l.d.next = self.listeners.read_data.val();
-                self.state.d.next = ConnState::Act;
+                if self.listeners.there.val() {
+                    self.state.d.next = ConnState::Act;
+                }
             }
             ConnState::Act => {
                 self.state.d.next = ConnState::Out;
@@ -1203,9 +1148,9 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         self.n.next.passive = true;
                         self.n.next.tuple = self.msg_tuple.val();
                         self.n.next.listener = self.rxm.val().listener;
-                        self.n.next.listener_generation = self.l.q.val().generation;
-                        self.n.next.context = self.l.q.val().context;
-                        if self.l.q.val().live & !self.shutdown.val() {
+                        self.n.next.listener_generation = self.listeners.row.val().generation;
+                        self.n.next.context = self.listeners.row.val().context;
+                        if self.listeners.row.val().live & !self.shutdown.val() {
                             self.n.next.phase = ConnPhase::WaitSync;
                             self.set_timer.next = true;
                             self.time_out.next = self.mpa_timeout.val();
@@ -1338,11 +1283,11 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         } else if (self.ph.val() == ConnPhase::WaitRequest) | (self.ph.val() == ConnPhase::WaitSync) {
                             self.todo_rx.d.next = true;
                             self.rx_op.d.next = CmRxOp::HalfDone;
-                            if self.l.q.val().waiting >= self.l.q.val().limit {
+                            if self.listeners.row.val().waiting >= self.listeners.row.val().limit {
                                 self.cnt_mpa_non_peer_rejects.next = true;
                                 self.reject.next = true;
                             } else {
-                                self.ln.next.waiting = self.l.q.val().waiting + 1;
+                                self.ln.next.waiting = self.listeners.row.val().waiting + 1;
                                 self.n.next.counted = true;
                                 self.n.next.own_ird = self.most.val();
                                 self.n.next.own_ord = self.most.val();
@@ -1644,7 +1589,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                 if self.uncount.val() & self.ent.val().counted {
                     self.n.next.counted = false;
                     if self.same_listener.val() {
-                        self.ln.next.waiting = self.l.q.val().waiting - 1;
+                        self.ln.next.waiting = self.listeners.row.val().waiting - 1;
                     }
                 }
                 if self.reject.val() {
@@ -1673,8 +1618,8 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     self.frame_reg.d.next = self.stf.val();
                     self.send_len.d.next = self.f_len.val();
                 }
-                self.e.d.next = self.n.val();
-                self.l.d.next = self.ln.val();
+                self.entries.set.next = true;
+                self.listeners.set.next = true;
             }
             ConnState::Scan => {
                 for i in 0..4 {
@@ -1723,7 +1668,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                 if self.arm.q.val() {
                     self.arm.d.next = false;
                     self.n.next.at = self.time_us.val() + self.span.q.val();
-                    self.e.d.next = self.n.val();
+                    self.entries.set.next = true;
                 }
                 if self.all_told.val() {
                     self.state.d.next = ConnState::Tail;
@@ -1749,7 +1694,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         self.todo_end.d.next = true;
                         self.end_soft.d.next = false;
                     }
-                    self.e.d.next = self.n.val();
+                    self.entries.set.next = true;
                 } else if self.rep_now.val().status == PortStatus::Ok {
                     self.open_user.d.next = self.rep_now.val().user;
                     self.open_tuple.d.next.local_ip = self.pick_ip.q.val();
@@ -1808,7 +1753,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         self.n.next.owe_freed = false;
                     }
                 }
-                self.e.d.next = self.n.val();
+                self.entries.set.next = true;
                 // the last event may be the one that is raised just now
                 if (self.ph.val() == ConnPhase::Done)
                     & !self.n.val().owe_request
@@ -1827,10 +1772,8 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             }
             ConnState::Store => {
                 if !self.todo_rx.q.val() {
-                    self.entries.write_enable.next = true;
-                    self.listeners.write_enable.next = true;
                     if self.give_back.q.val() {
-                        self.entries.write_data.next = self.blank.val();
+                        self.entries.erase.next = true;
                         self.live_count.d.next = self.live_count.q.val() - 1;
                         self.cnt_conn_freed.next = true;
                     }
@@ -1878,6 +1821,8 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                 self.state.d.next = ConnState::Idle;
             }
         }
+        self.entries.value.next = self.n.val();
+        self.listeners.value.next = self.ln.val();
         // ---- the answer to a command, or an event of a connection; there is room for it
         self.ok.next = self.reply_status.val() == ConnStatus::Ok;
         self.ev_new.next.kind = self.ev_kind.val();

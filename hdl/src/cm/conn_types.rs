@@ -302,13 +302,13 @@ pub enum ConnState {
     Clear,
     /// Choose the next job.
     Idle,
-    /// The entry is read.
+    /// The entry is asked for.
     Read,
-    /// It is at the RAM's output.
+    /// Until it is there; if it was not the last one, that one is written back.
     Load,
-    /// The listener is read; negotiation, first stage.
+    /// The listener is asked for; negotiation, first stage.
     Listener,
-    /// It is at the RAM's output; negotiation, second stage; handle and deadline are compared.
+    /// Until it is there; negotiation, second stage; handle and deadline are compared.
     Settle,
     /// Everything is known: decide.
     Act,
@@ -324,6 +324,6 @@ pub enum ConnState {
     Ported,
     /// Raise an event, if one is owed and there is room.
     Tail,
-    /// Write back; if nothing is left of the connection, an empty entry.
+    /// The end of a job: an entry of which nothing is left is emptied.
     Store,
 }
