@@ -1653,7 +1653,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                 self.rule_answer.ready.next = true;
                 if self.rule_answer.valid.val() {
                     self.state.d.next = ConnState::Out;
-                    if self.rule_answer.data.val().denied {
+                    if self.rule_answer.data.val() {
                         self.cnt_conn_denied.next = true;
                         self.reply.next = true;
                         self.reply_status.next = ConnStatus::Denied;

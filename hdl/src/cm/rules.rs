@@ -43,10 +43,8 @@ pub struct RuleQuery {
     pub port: Bits<16>,
 }
 
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct RuleAnswer {
-    pub denied: Bit,
-}
+/// High: denied. (Not a struct: a struct of one bit has no bit 0 to select in Verilog.)
+pub type RuleAnswer = Bit;
 
 /// The two who ask: SYNs (`tcp::syn_guard`) and CONNECT (`cm::conn`).
 pub type RuleShare = ChanShare2<RuleQuery, RuleAnswer>;
@@ -137,7 +135,7 @@ impl<const R: usize, const RN: usize> Logic for Rules<R, RN> {
         self.set.ready.next = false;
         self.query.ready.next = false;
         self.answer.valid.next = false;
-        self.answer.data.next.denied = self.denied.q.val();
+        self.answer.data.next = self.denied.q.val();
 
         // read, compare, decide: three rules are under way
         self.rule.next = self.rules.read_data.val();

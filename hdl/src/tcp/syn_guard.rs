@@ -70,9 +70,9 @@ impl Logic for SynGuard {
             }
             SynGuardState::Wait => {
                 self.answer.ready.next = true;
-                self.denied.d.next = self.answer.data.val().denied;
+                self.denied.d.next = self.answer.data.val();
                 if self.answer.valid.val() {
-                    self.cnt_conn_denied.next = self.answer.data.val().denied;
+                    self.cnt_conn_denied.next = self.answer.data.val();
                     self.state.d.next = SynGuardState::Offer;
                 }
             }

@@ -450,7 +450,7 @@ impl World {
         m.deadline_ready.set(gates[6]);
         m.rule_query_ready.set(gates[5] && !self.rule_asked);
         m.rule_answer_valid.set(self.rule_asked && gates[6]);
-        m.rule_answer_data_denied.set(self.denied.into());
+        m.rule_answer_data.set(self.denied);
         m.eval();
 
         let m = &self.m;

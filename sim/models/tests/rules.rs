@@ -97,11 +97,11 @@ impl Bench {
             clocks += 1;
             assert!(clocks < 40, "no answer");
         }
-        let denied = self.m.answer_data_denied.bit();
+        let denied = self.m.answer_data.get();
         for _ in 0..wait {
             self.m.tick();
             self.m.eval();
-            assert!(self.m.answer_valid.get() && self.m.answer_data_denied.bit() == denied, "what is offered stays");
+            assert!(self.m.answer_valid.get() && self.m.answer_data.get() == denied, "what is offered stays");
         }
         self.m.answer_ready.set(true);
         self.m.tick();
@@ -171,7 +171,7 @@ fn a_rule_waits_for_a_question_and_a_reset_for_nobody() {
     for clocks in 0.. {
         b.m.eval();
         if b.m.answer_valid.get() {
-            assert!(!b.m.answer_data_denied.bit(), "the rule came later");
+            assert!(!b.m.answer_data.get(), "the rule came later");
             answered = true;
         }
         if b.m.set_ready.get() {

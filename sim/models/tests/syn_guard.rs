@@ -56,7 +56,7 @@ fn only_syns_to_a_listener_are_asked_about() {
         }
         m.query_ready.set(asked.is_none() && rng.random());
         m.answer_valid.set(asked.is_some() && rng.random());
-        m.answer_data_denied.set(asked.is_some_and(|(ip, port)| denied(ip, port)).into());
+        m.answer_data.set(asked.is_some_and(|(ip, port)| denied(ip, port)));
         m.out_ready.set(rng.random());
         m.eval();
         let leaving = m.out_valid.get().then(|| Segment {
