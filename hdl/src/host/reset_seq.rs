@@ -115,10 +115,8 @@ impl Logic for ResetSeq {
                 if self.flr.val() | (self.control.val() & self.control_value.val().get_bit(1)) {
                     self.state.d.next = ResetState::Shutdown;
                     self.run.d.next = false;
-                } else if self.control.val() {
-                    if self.control_value.val().get_bit(0) {
-                        self.run.d.next = true;
-                    }
+                } else if self.control.val() & self.control_value.val().get_bit(0) {
+                    self.run.d.next = true;
                 }
             }
             ResetState::Shutdown => {

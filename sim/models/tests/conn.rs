@@ -1954,6 +1954,25 @@ enum Input {
     Abort,
 }
 
+const PHASES: [At; 16] = [
+    At::SynSent,
+    At::WaitReply,
+    At::ReplyData,
+    At::WaitSync,
+    At::WaitRequest,
+    At::RequestData,
+    At::Requested,
+    At::Gone,
+    At::GoneFreed,
+    At::ActiveOpen,
+    At::PassiveOpen,
+    At::Closing,
+    At::Freeing,
+    At::Reopening,
+    At::Draining,
+    At::Done,
+];
+
 fn reach(w: &mut World, at: At) -> Handle {
     let passive = |w: &mut World, steps: u32| {
         w.listen(0, 1, 7000, (0, 0));
@@ -2098,24 +2117,6 @@ fn outcome(at: At, input: Input) -> Vec<(EventKind, i32)> {
 /// Covers: CM-3, CM-5, CM-12, CM-16, CM-27, CM-43, MPA-3, MPA-10, MPA-42
 #[test]
 fn every_input_in_every_phase() {
-    let phases = [
-        At::SynSent,
-        At::WaitReply,
-        At::ReplyData,
-        At::WaitSync,
-        At::WaitRequest,
-        At::RequestData,
-        At::Requested,
-        At::Gone,
-        At::GoneFreed,
-        At::ActiveOpen,
-        At::PassiveOpen,
-        At::Closing,
-        At::Freeing,
-        At::Reopening,
-        At::Draining,
-        At::Done,
-    ];
     let inputs = [
         Input::Synced,
         Input::Fin,
@@ -2136,7 +2137,7 @@ fn every_input_in_every_phase() {
         Input::Disconnect,
         Input::Abort,
     ];
-    for at in phases {
+    for at in PHASES {
         for input in inputs {
             let mut w = World::new(16);
             let handle = reach(&mut w, at);
@@ -2180,31 +2181,13 @@ fn every_input_in_every_phase() {
 /// Covers: CM-35, CM-42
 #[test]
 fn the_end_of_all_leaves_no_stream() {
-    let phases = [
-        At::SynSent,
-        At::WaitReply,
-        At::ReplyData,
-        At::WaitSync,
-        At::WaitRequest,
-        At::RequestData,
-        At::Requested,
-        At::Gone,
-        At::GoneFreed,
-        At::ActiveOpen,
-        At::PassiveOpen,
-        At::Closing,
-        At::Freeing,
-        At::Reopening,
-        At::Draining,
-        At::Done,
-    ];
     let mut w = World::new(24);
     w.m.shutdown.set(true);
     for _ in 0..3 {
         w.tick();
     }
     assert!(w.m.shut.get(), "without connections at once");
-    for at in phases {
+    for at in PHASES {
         let mut w = World::new(24);
         let handle = reach(&mut w, at);
         w.settle();
