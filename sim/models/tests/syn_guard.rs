@@ -15,7 +15,7 @@ struct Segment {
 
 /// The rules of this test.
 fn denied(ip: u32, port: u16) -> bool {
-    ip % 3 == 0 || port % 2 == 0
+    ip.is_multiple_of(3) || port.is_multiple_of(2)
 }
 
 /// Segments leave in order, whatever waits for whom; the rules are asked about each SYN to a listener once, and about nothing else; only `listening` of
