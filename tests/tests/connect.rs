@@ -250,7 +250,7 @@ fn set_up_rules_decide_who_may_connect() {
 
 /// Private data of every interesting length both ways, in each revision.
 ///
-/// Covers: CM-1, CM-8, CM-24, CM-38, ENH-1, ENH-20
+/// Covers: CM-1, CM-8, CM-24, CM-38, ENH-1, ENH-20, DEF-63, DEF-64
 #[test]
 fn private_data_reaches_the_other_side_both_ways() {
     let mut pair = Pair::new(1);
@@ -289,7 +289,7 @@ fn private_data_reaches_the_other_side_both_ways() {
     pair.assert_over();
 }
 
-/// Covers: CM-7, CM-15
+/// Covers: CM-7, CM-15, DEF-65
 #[test]
 fn a_reject_carries_its_private_data_and_nothing_else_follows() {
     let mut pair = Pair::new(2);
@@ -353,7 +353,7 @@ fn a_syn_that_nobody_answers_times_out_when_the_command_says() {
     pair.assert_over();
 }
 
-/// Covers: CM-33, TCP-49
+/// Covers: CM-33, TCP-49, DEF-67
 #[test]
 fn the_same_four_addresses_are_in_use_until_time_wait_ends() {
     let mut pair = Pair::new(6);
@@ -384,7 +384,7 @@ fn the_same_four_addresses_are_in_use_until_time_wait_ends() {
 
 // ---- end
 
-/// Covers: CM-11, CM-12, CM-13, CM-16
+/// Covers: CM-11, CM-12, CM-13, CM-16, DEF-14
 #[test]
 fn either_side_closes_in_order_and_both_hear_of_it_once() {
     let mut pair = Pair::new(7);
@@ -410,7 +410,7 @@ fn either_side_closes_in_order_and_both_hear_of_it_once() {
     pair.assert_over();
 }
 
-/// Covers: CM-12, CM-15, TCP-38
+/// Covers: CM-12, CM-15, TCP-38, DEF-3
 #[test]
 fn abort_resets_in_every_state() {
     let mut pair = Pair::new(8);
@@ -470,7 +470,7 @@ fn abort_resets_in_every_state() {
 /// Of the places for private data there is one for each index: the next connection with it waits until the host has read all that the
 /// last one told.
 ///
-/// Covers: CM-43
+/// Covers: CM-43, DEF-10
 #[test]
 fn private_data_waits_for_a_host_that_is_late() {
     let mut pair = Pair::new(17);
@@ -647,7 +647,7 @@ fn a_full_backlog_delays_or_rejects_but_never_forgets() {
 
 /// A listener goes at every moment of a handshake: its embryos are reset, an announced child lives on.
 ///
-/// Covers: CM-22
+/// Covers: CM-22, DEF-18
 #[test]
 fn unlisten_at_every_moment_of_a_handshake() {
     let mut pair = Pair::new(11);
@@ -807,7 +807,7 @@ fn frames(pair: &mut Pair, life: Life) -> [u64; 2] {
 const FAULTS: [Fault; 6] =
     [Fault::Drop, Fault::Duplicate, Fault::HoldPastNext, Fault::Delay(64 * 200), Fault::Flip(8 * 40), Fault::FlipUnseen(8 * 40 + 3)];
 
-/// Covers: CM-3, CM-12
+/// Covers: CM-3, CM-12, DEF-36
 #[test]
 fn every_segment_of_a_life_is_lost_doubled_late_and_damaged() {
     let mut pair = Pair::new(13);
@@ -859,6 +859,8 @@ fn every_two_faults_of_the_handshake() {
 }
 
 /// Random lives under loss, doubling, reordering and damage: nothing hangs, nothing is told twice, nothing is left over.
+///
+/// Covers: DEF-15
 #[test]
 fn random_lives_over_a_bad_wire_leave_nothing() {
     let seed = seed("--test connect random_lives", 15);
@@ -889,7 +891,7 @@ fn random_lives_over_a_bad_wire_leave_nothing() {
 
 /// The address that nobody has, again and again while other connections live: one request a retry time, not one a connection.
 ///
-/// Covers: ARP-5
+/// Covers: ARP-5, DEF-5
 #[test]
 fn many_connects_to_a_dead_address_ask_for_it_together() {
     let mut pair = Pair::new(16);

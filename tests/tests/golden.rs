@@ -728,7 +728,7 @@ fn every_conversation_has_its_expected_outcome() {
     assert!(rows.iter().all(|r| r.outcome() != Outcome::NotPlayed || !r.why.is_empty()));
 }
 
-/// Covers: CM-8, CM-28, ENH-1, ENH-3, ENH-4, ENH-15, ENH-16, ENH-20, ENH-23, MPA-10, MPA-14, MPA-15, MPA-16
+/// Covers: CM-8, CM-28, ENH-1, ENH-3, ENH-4, ENH-15, ENH-16, ENH-20, ENH-23, MPA-10, MPA-14, MPA-15, MPA-16, DEF-12
 #[test]
 fn requests_are_announced_and_accepted() {
     play(Role::Responder, Outcome::Connected);
@@ -740,7 +740,7 @@ fn requests_are_rejected_and_the_connection_is_closed_in_order() {
     play(Role::Responder, Outcome::Rejected);
 }
 
-/// Covers: ENH-18, MPA-3, MPA-7, MPA-8, MPA-17, TCP-28
+/// Covers: ENH-18, MPA-3, MPA-7, MPA-8, MPA-17, TCP-28, DEF-23, DEF-35
 #[test]
 fn what_is_no_request_is_reset_without_an_event() {
     play(Role::Responder, Outcome::Failed);
@@ -752,7 +752,7 @@ fn an_accept_after_the_peer_has_gone_fails() {
     play(Role::Responder, Outcome::Gone);
 }
 
-/// Covers: ENH-1, ENH-4, ENH-7, ENH-8, ENH-11, ENH-12, ENH-15, ENH-16, ENH-20, MPA-1, MPA-10, MPA-14, MPA-15
+/// Covers: ENH-1, ENH-4, ENH-7, ENH-8, ENH-11, ENH-12, ENH-15, ENH-16, ENH-20, MPA-1, MPA-10, MPA-14, MPA-15, DEF-30
 #[test]
 fn requests_are_sent_and_replies_connect() {
     play(Role::Initiator, Outcome::Connected);

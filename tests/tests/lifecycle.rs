@@ -573,7 +573,7 @@ impl Pair {
     }
 }
 
-/// Covers: CM-3, CM-4, CM-5, CM-8, CM-12, CM-13, CM-22, CM-43
+/// Covers: CM-3, CM-4, CM-5, CM-8, CM-12, CM-13, CM-22, CM-43, DEF-57
 #[test]
 fn random_lives_of_many_connections_leave_nothing() {
     let seed = seed("--test lifecycle random_lives", 1);

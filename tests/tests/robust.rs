@@ -79,7 +79,7 @@ fn garbage_commands_get_a_status() {
 
 /// A handle dies with its FREED; the next listener of the slot has another one.
 ///
-/// Covers: CM-32, CM-43
+/// Covers: CM-32, CM-43, DEF-9
 #[test]
 fn stale_handles_are_counted_and_ignored() {
     let (world, mut a) = single(3, config(1, 3));

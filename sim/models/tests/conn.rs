@@ -1012,7 +1012,7 @@ fn connect_in_revision_1() {
 
 /// One row of table 7.1 each: what the peer, TCP, or a timer does, and the one CONNECT_REPLY.
 ///
-/// Covers: CM-3, CM-15, CM-43, MPA-5, MPA-8, ENH-19
+/// Covers: CM-3, CM-15, CM-43, MPA-5, MPA-8, ENH-19, DEF-2
 #[test]
 fn each_status_of_connect_reply() {
     type Act = fn(&mut World, u16);
@@ -1117,7 +1117,7 @@ fn each_status_of_connect_reply() {
 
 /// What is known at once: no handle, no event but the answer, and the port is given back.
 ///
-/// Covers: CM-3, CM-33, TCP-48
+/// Covers: CM-3, CM-33, TCP-48, DEF-2
 #[test]
 fn a_connect_that_fails_at_once_has_one_answer() {
     let mut w = World::new(3);
@@ -1334,7 +1334,7 @@ fn each_time_wait_entry_keeps_its_port() {
 
 /// The time-out of the command counts instead of the register's; the deadline of a connection that is open is withdrawn, once.
 ///
-/// Covers: CM-34, MPA-42
+/// Covers: CM-34, MPA-42, DEF-16
 #[test]
 fn one_deadline_bounds_connect() {
     let mut w = World::new(5);
@@ -1380,7 +1380,7 @@ fn the_rules_are_asked_before_each_connect() {
 
 /// FIN or RST on an enhanced Request, with RETRY: once more in revision 1 under the same handle, then no more.
 ///
-/// Covers: ENH-2, CM-41
+/// Covers: ENH-2, CM-41, DEF-60
 #[test]
 fn one_retry_in_revision_1() {
     for end in [RxNote::Fin, RxNote::Reset] {
@@ -1738,7 +1738,7 @@ fn a_late_syn_does_not_reach_the_next_listener() {
 
 /// Stale handles are counted and answered -ENOENT: after FREED, of another kind, out of range, of another generation, never announced.
 ///
-/// Covers: CM-32, CM-45
+/// Covers: CM-32, CM-45, DEF-9
 #[test]
 fn stale_handles_do_nothing() {
     let mut w = World::new(13);
@@ -2114,7 +2114,7 @@ fn outcome(at: At, input: Input) -> Vec<(EventKind, i32)> {
 
 /// Every input in every phase against a plain table of events; afterwards everything comes back: indices, port uses, deadlines, handles.
 ///
-/// Covers: CM-3, CM-5, CM-12, CM-16, CM-27, CM-43, MPA-3, MPA-10, MPA-42
+/// Covers: CM-3, CM-5, CM-12, CM-16, CM-27, CM-43, MPA-3, MPA-10, MPA-42, DEF-13, DEF-36
 #[test]
 fn every_input_in_every_phase() {
     let inputs = [
@@ -2265,7 +2265,7 @@ fn reset_in_every_clock() {
 /// Whatever happens, in whatever order, against neighbours of any slowness: each handle has the events that it may have and each index, port use
 /// and deadline comes back. What is checked in each step is in [`World::watch`] and [`World::neighbours`].
 ///
-/// Covers: CM-3, CM-4, CM-5, CM-8, CM-12, CM-13, CM-22, CM-32, CM-33, CM-43, CM-44, MPA-42
+/// Covers: CM-3, CM-4, CM-5, CM-8, CM-12, CM-13, CM-22, CM-32, CM-33, CM-43, CM-44, MPA-42, DEF-15, DEF-54
 #[test]
 fn random_lives() {
     let first = seed("conn");

@@ -1031,7 +1031,7 @@ fn a_look_up_never_waits_for_the_longest_choice() {
     assert_eq!((bench.longest_choice, bench.longest_lookup), (18, 4));
 }
 
-/// Covers: PDB-3
+/// Covers: PDB-3, DEF-54
 #[test]
 fn after_all_users_are_gone_it_is_as_at_the_start() {
     let seed = seed();

@@ -332,7 +332,7 @@ fn pieces<'a>(octets: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
 }
 
 /// The model's own octets are those of the examples, so that both tests of start-up frames stand on the same ground.
-/// Covers: MPA-10, MPA-15, MPA-19
+/// Covers: MPA-10, MPA-15, MPA-19, DEF-12
 #[test]
 fn frames_are_understood_however_tcp_cuts_them() {
     let mut b = Bench::new();

@@ -1963,7 +1963,7 @@ fn rst_does_not_end_time_wait() {
     assert_eq!(b.segment(p.at(-1).segment(FIN | ACK, 0)).tx.len(), 1, "still there");
 }
 
-/// Covers: TCP-9
+/// Covers: TCP-9, DEF-67
 #[test]
 fn a_new_syn_may_end_time_wait() {
     let mut b = Bench::new(27);
@@ -2068,7 +2068,7 @@ fn payload_after_our_fin_is_answered_by_rst() {
     }
 }
 
-/// Covers: TCP-38
+/// Covers: TCP-38, DEF-3
 #[test]
 fn rst_is_told_apart_from_fin_in_every_state() {
     let mut b = Bench::new(30);

@@ -1385,7 +1385,7 @@ fn the_timer_counts_from_when_a_segment_really_left() {
     b.free(2);
 }
 
-/// Covers: ARP-7
+/// Covers: ARP-7, DEF-5
 #[test]
 fn a_neighbor_that_does_not_answer_ends_a_handshake_but_no_connection() {
     let mut b = Bench::new(1);
