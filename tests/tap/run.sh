@@ -76,6 +76,9 @@ ip netns exec $host "$binary" --json l2 --device "sim:$directory/adapter.sock" -
     --listen $listen,0 --reserve $http </dev/null >$work/l2.json 2>$work/l2.log &
 l2=$!
 until_true 120 $l2 grep -q '"event":"up"' $work/l2.json || finish FAIL "ironwarp l2 did not come up"
+# the kernel may take a moment to make the address one of its own
+local_address() { ip -n $host route show table local | grep -q "local $adapter "; }
+until_true 10 $l2 local_address || finish FAIL "the interface has no address: $(ip -n $host -brief address | tr '\n' ';')"
 mkdir "$directory/files"
 head -c $octets /dev/urandom >"$directory/files/file"
 ip netns exec $host python3 -m http.server --bind $adapter --directory "$directory/files" $http </dev/null >$work/http.log 2>&1 &
