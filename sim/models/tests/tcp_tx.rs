@@ -1584,7 +1584,7 @@ fn freed_means_that_the_frame_is_not_read_any_more() {
 /// While `tcp::rx` has something to say in every clock, a retransmission leaves on time, and the manager's wish waits for 31 messages, not for ever; but
 /// not for less, because what was said before it must be known before it.
 ///
-/// Covers: TCP-14
+/// Covers: TCP-39
 #[test]
 fn a_flood_of_segments_holds_up_neither_timers_nor_the_manager() {
     let mut b = Bench::new(1);
