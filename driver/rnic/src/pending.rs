@@ -337,6 +337,10 @@ impl Tracker {
         let near = self.addresses.iter().filter(|(a, mask, _)| u32::from(*a) & mask == u32::from(remote) & mask);
         near.max_by_key(|(_, mask, _)| *mask).or_else(|| self.addresses.iter().find(|(.., gateway)| gateway.is_some())).map(|(a, ..)| *a)
     }
+    /// Own addresses, in the order in which they were added.
+    pub(crate) fn addresses(&self) -> Vec<Ipv4Addr> {
+        self.addresses.iter().map(|(address, ..)| *address).collect()
+    }
     pub(crate) fn outstanding(&self) -> usize {
         self.out.len()
     }

@@ -215,6 +215,10 @@ impl<B: Bus> Rnic<B> {
     pub fn connection_rows(&self) -> Vec<ConnectionRow> {
         self.tracker.connections.rows()
     }
+    /// Own addresses.
+    pub fn addresses(&self) -> Vec<Ipv4Addr> {
+        self.tracker.addresses()
+    }
     /// Ports that the host keeps: first and last of each range.
     pub fn reserved_ports(&self) -> Vec<(u16, u16)> {
         self.tracker.ports.ranges()
