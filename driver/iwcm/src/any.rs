@@ -50,8 +50,7 @@ impl Members {
 #[derive(Debug)]
 pub struct AnyListener {
     members: Arc<Members>,
-    // before the ids go: nobody joins any more
-    _observing: Observing,
+    observing: Option<Observing>,
 }
 
 impl std::fmt::Debug for Members {
@@ -64,16 +63,25 @@ impl IwCm {
     /// Listens at `address`, whose IP address is unspecified, on every device there is and will be. With port 0 the first device chooses and the others follow; if one
     /// cannot, another port is tried. If one device fails, none listens: its error. ENODEV without devices.
     pub fn listen_any(self: &Arc<Self>, address: SocketAddr, backlog: u32, handler: Handler) -> Result<AnyListener, Errno> {
-        let mut last = Errno::NoDevice;
+        // listeners at ports that others could not take are kept until another port is found, so that the first device does not choose them again
+        let mut aside = Vec::new();
+        let mut last = Err(Errno::NoDevice);
         for _ in 0..if address.port() == 0 { TRIES } else { 1 } {
-            match self.try_listen_any(address, backlog, &handler) {
-                Err(Errno::AddressInUse) if address.port() == 0 => last = Errno::AddressInUse,
-                done => return done,
+            last = self.try_listen_any(address, backlog, &handler, &mut aside);
+            if !matches!(last, Err(Errno::AddressInUse)) {
+                break;
             }
         }
-        Err(last)
+        destroy_all(aside);
+        last
     }
-    fn try_listen_any(self: &Arc<Self>, mut address: SocketAddr, backlog: u32, handler: &Handler) -> Result<AnyListener, Errno> {
+    fn try_listen_any(
+        self: &Arc<Self>,
+        mut address: SocketAddr,
+        backlog: u32,
+        handler: &Handler,
+        aside: &mut Vec<CmId>,
+    ) -> Result<AnyListener, Errno> {
         let mut ids = BTreeMap::new();
         let members = |address, ids| Members { cm: Arc::downgrade(self), address, backlog, handler: handler.clone(), ids: Mutex::new(ids) };
         let template = members(address, BTreeMap::new());
@@ -94,7 +102,7 @@ impl IwCm {
             }
         }
         if let Some(why) = failed {
-            destroy_all(ids.into_values());
+            aside.extend(ids.into_values());
             return Err(why);
         }
         let members = Arc::new(members(address, ids));
@@ -113,7 +121,7 @@ impl IwCm {
         for (device, _) in self.devices() {
             members.join(device);
         }
-        Ok(AnyListener { members, _observing: observing })
+        Ok(AnyListener { members, observing: Some(observing) })
     }
 }
 
@@ -140,6 +148,8 @@ impl AnyListener {
 
 impl Drop for AnyListener {
     fn drop(&mut self) {
+        // nobody joins any more
+        self.observing = None;
         let ids = std::mem::take(&mut *lock(&self.members.ids));
         destroy_all(ids.into_values());
     }

@@ -2,15 +2,19 @@
 //! The connection manager itself: its devices, and the one queue and thread by which all events are told in order (CM-13).
 use crate::{
     counters::Counters,
-    id::{CmId, Handler, Inner, Work},
-    sync::{current, lock, wait, Condvar, Mutex, ThreadId},
+    id::{CmId, Handler},
+    inner::Inner,
+    queue::Work,
+    sync::{current, lock, wait, Condvar, Mutex, MutexGuard, ThreadId},
     Provider,
 };
 use ironwarp_verbs::Errno;
 use std::{
     collections::{BTreeMap, VecDeque},
-    net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Weak},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        Arc, Weak,
+    },
     time::Duration,
 };
 
@@ -60,13 +64,18 @@ struct Devices {
 #[derive(Default)]
 struct Queue {
     work: VecDeque<Work>,
+    /// Work items that are set aside: the queue has room for so many.
+    items: usize,
     stop: bool,
     worker: Option<ThreadId>,
 }
 
 /// Longest that a call waits for what a provider owes; more than any time-out of a set-up.
 const BOUND: Duration = Duration::from_secs(180);
+/// Work items of all ids together: more than any program needs, less than what takes the memory of the others.
+const MOST_ITEMS: usize = 1 << 20;
 /// Pause between two looks of a worker that nobody wakes.
+#[cfg(not(loom))]
 const LOOK: Duration = Duration::from_secs(60);
 
 pub(crate) struct Cm {
@@ -77,6 +86,7 @@ pub(crate) struct Cm {
     devices: Mutex<Devices>,
     ids: Mutex<Vec<Weak<Inner>>>,
     bound: Mutex<Duration>,
+    most_items: AtomicUsize,
 }
 
 impl Cm {
@@ -98,6 +108,10 @@ impl Cm {
         }
         ids.push(Arc::downgrade(id));
     }
+    pub(crate) fn provider(&self, device: DeviceId) -> Option<Arc<dyn Provider>> {
+        lock(&self.devices).providers.get(&device).cloned()
+    }
+    #[cfg(not(loom))]
     fn work(&self) {
         lock(&self.queue).worker = Some(current().id());
         loop {
@@ -123,53 +137,129 @@ impl Cm {
     }
 }
 
-/// The connection manager. Events are told by a thread of its own, or by [`IwCm::progress`].
-pub struct IwCm {
+/// Work items that are set aside, until this is dropped: raising an event needs no memory that may not be there.
+pub(crate) struct Items {
     cm: Arc<Cm>,
-    #[cfg(not(loom))]
-    worker: Option<std::thread::JoinHandle<()>>,
+    number: u32,
 }
 
-impl IwCm {
-    /// With a thread that tells the events.
-    #[cfg(not(loom))]
-    pub fn new() -> Arc<Self> {
-        let mut this = Self::unshared();
-        let cm = this.cm.clone();
-        match std::thread::Builder::new().name("iw_cm".into()).spawn(move || cm.work()) {
-            Ok(worker) => this.worker = Some(worker),
-            Err(e) => tracing::error!("no thread for events: {e}; call progress"),
+impl Items {
+    /// ENOMEM if there are not so many.
+    pub(crate) fn reserve(cm: &Arc<Cm>, number: u32) -> Result<Self, Errno> {
+        let mut queue = lock(&cm.queue);
+        let items = queue.items + number as usize;
+        let room = items.saturating_sub(queue.work.len());
+        if items > cm.most_items.load(Ordering::Relaxed) || queue.work.try_reserve(room).is_err() {
+            return Err(Errno::NoMemory);
         }
-        Arc::new(this)
+        queue.items = items;
+        Ok(Items { cm: cm.clone(), number })
     }
-    /// Without: events are told when somebody calls [`IwCm::progress`].
-    pub fn without_thread() -> Arc<Self> {
-        Arc::new(Self::unshared())
+    pub(crate) const fn number(&self) -> u32 {
+        self.number
     }
-    fn unshared() -> Self {
-        let cm = Cm {
+}
+
+impl Drop for Items {
+    fn drop(&mut self) {
+        lock(&self.cm.queue).items -= self.number as usize;
+    }
+}
+
+/// The thread that tells events. It ends when the manager and all its ids are gone.
+pub(crate) struct Worker {
+    pub(crate) cm: Arc<Cm>,
+    #[cfg(not(loom))]
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Worker {
+    /// Without a thread somebody else must tell them.
+    fn new(_thread: bool) -> Arc<Self> {
+        let cm = Arc::new(Cm {
             counters: Counters::default(),
             queue: Mutex::new(Queue::default()),
             filled: Condvar::new(),
             devices: Mutex::new(Devices::default()),
             ids: Mutex::new(Vec::new()),
             bound: Mutex::new(BOUND),
-        };
-        IwCm {
-            cm: Arc::new(cm),
+            most_items: AtomicUsize::new(MOST_ITEMS),
+        });
+        #[cfg(not(loom))]
+        let thread = _thread.then(|| {
+            let cm = cm.clone();
+            std::thread::Builder::new().name("iw_cm".into()).spawn(move || cm.work())
+        });
+        #[cfg(not(loom))]
+        let thread = thread.and_then(|spawned| spawned.map_err(|e| tracing::error!("no thread for events: {e}; call progress")).ok());
+        Arc::new(Worker {
+            cm,
             #[cfg(not(loom))]
-            worker: None,
+            thread,
+        })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        lock(&self.cm.queue).stop = true;
+        self.cm.filled.notify_all();
+        #[cfg(not(loom))]
+        if let Some(thread) = self.thread.take() {
+            // the last owner may be the thread itself: then it ends by itself
+            if thread.thread().id() != current().id() && thread.join().is_err() {
+                tracing::error!("the thread that tells events had panicked");
+            }
         }
     }
-    /// Tells one event, if one waits. The caller counts as the thread that tells events while it runs.
+}
+
+/// The connection manager. Events are told by a thread of its own, or by [`IwCm::progress`]. Ids keep that thread when the manager itself is dropped.
+pub struct IwCm {
+    cm: Arc<Cm>,
+    worker: Arc<Worker>,
+}
+
+impl IwCm {
+    /// With a thread that tells the events.
+    #[cfg(not(loom))]
+    pub fn new() -> Arc<Self> {
+        Self::over(Worker::new(true))
+    }
+    /// Without: events are told when somebody calls [`IwCm::progress`]; while a call waits, that must be another thread.
+    pub fn without_thread() -> Arc<Self> {
+        Self::over(Worker::new(false))
+    }
+    fn over(worker: Arc<Worker>) -> Arc<Self> {
+        Arc::new(IwCm { cm: worker.cm.clone(), worker })
+    }
+    /// Tells one event, if one waits and nobody else tells one. The caller counts as the thread that tells events while it runs.
     pub fn progress(&self) -> bool {
-        let mut queue = lock(&self.cm.queue);
+        self.tell_one(|queue| queue)
+    }
+    /// As [`IwCm::progress`], but waits up to `bound` for an event.
+    pub fn progress_within(&self, bound: Duration) -> bool {
+        self.tell_one(|queue| if queue.work.is_empty() { wait(&self.cm.filled, queue, bound).0 } else { queue })
+    }
+    fn tell_one<'a>(&'a self, ready: impl FnOnce(MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue>) -> bool {
+        let queue = lock(&self.cm.queue);
+        if queue.worker.is_some() {
+            return false;
+        }
+        let mut queue = ready(queue);
+        if queue.worker.is_some() {
+            return false;
+        }
         let Some(work) = queue.work.pop_front() else { return false };
-        let before = queue.worker.replace(current().id());
+        queue.worker = Some(current().id());
         drop(queue);
         work.run();
-        lock(&self.cm.queue).worker = before;
+        lock(&self.cm.queue).worker = None;
         true
+    }
+    /// Most work items of all ids together; 2^20 if not set.
+    pub fn set_most_items(&self, items: usize) {
+        self.cm.most_items.store(items, Ordering::Relaxed);
     }
     /// Longest that destroy and disconnect wait for what a provider owes; 180 seconds if not set.
     pub fn set_bound(&self, bound: Duration) {
@@ -189,13 +279,16 @@ impl IwCm {
         self.cm.notify(DeviceChange::Added(device));
         device
     }
-    /// A device goes away. Its listeners stop, its requests are rejected, its connections are reset, and the provider raises the last event that each id is
-    /// owed (CM-35); then observers hear of it. ENODEV if it is not there.
+    /// A device goes away. Its listeners stop, its requests are rejected, its connections are reset, and each id is told the last event that it is owed, once
+    /// (CM-35): the provider's, or ECONNRESET in its place; then observers hear of it. Ids that are left can only be destroyed. ENODEV if it is not there.
     pub fn remove_device(&self, device: DeviceId) -> Result<(), Errno> {
         let provider = lock(&self.cm.devices).providers.remove(&device).ok_or(Errno::NoDevice)?;
-        let ids: Vec<_> = lock(&self.cm.ids).iter().filter_map(Weak::upgrade).filter(|id| id.device() == device).collect();
+        // what is the last owner of an id drops it without the lock
+        let ids: Vec<_> = lock(&self.cm.ids).iter().filter_map(Weak::upgrade).collect();
         for id in ids {
-            id.device_removed();
+            if id.device == device {
+                id.device_removed();
+            }
         }
         drop(provider);
         self.cm.notify(DeviceChange::Removed(device));
@@ -207,7 +300,7 @@ impl IwCm {
     }
     /// The provider of a device.
     pub fn provider(&self, device: DeviceId) -> Option<Arc<dyn Provider>> {
-        lock(&self.cm.devices).providers.get(&device).cloned()
+        self.cm.provider(device)
     }
     /// Hears of devices that come and go, in the thread that adds or removes them, until the result is dropped.
     pub fn observe(&self, observer: Observer) -> Observing {
@@ -220,22 +313,7 @@ impl IwCm {
     /// A new id in IDLE on `device`. ENODEV if it is not there.
     pub fn create_id(&self, device: DeviceId, handler: Handler) -> Result<CmId, Errno> {
         let provider = self.provider(device).ok_or(Errno::NoDevice)?;
-        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        Ok(Inner::new(&self.cm, device, provider, handler, (any, any)).handle())
-    }
-}
-
-impl Drop for IwCm {
-    fn drop(&mut self) {
-        lock(&self.cm.queue).stop = true;
-        self.cm.filled.notify_all();
-        #[cfg(not(loom))]
-        if let Some(worker) = self.worker.take() {
-            // the last owner may be a handler: then the thread ends by itself
-            if worker.thread().id() != std::thread::current().id() && worker.join().is_err() {
-                tracing::error!("a handler had panicked");
-            }
-        }
+        Ok(Inner::new(&self.worker, device, provider, handler).handle())
     }
 }
 

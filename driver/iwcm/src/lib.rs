@@ -25,7 +25,9 @@ mod cm;
 mod counters;
 mod event;
 pub mod id;
+mod inner;
 mod provider;
+mod queue;
 mod sync;
 mod table;
 

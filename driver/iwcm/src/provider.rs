@@ -27,6 +27,14 @@ impl Default for ConnParam {
     }
 }
 
+impl ConnParam {
+    /// EINVAL if a number is larger than its field on the wire or in the queue pair.
+    pub(crate) fn check(&self) -> Result<(), Errno> {
+        let fits = self.qpn < 1 << 24 && self.ird <= 0x3fff && self.ord <= 0x3fff;
+        fits.then_some(()).ok_or(Errno::Invalid)
+    }
+}
+
 /// Choices of the MPA start-up that an initiator has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MpaOptions {

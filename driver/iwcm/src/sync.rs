@@ -2,13 +2,15 @@
 //! Locks and waits, from `std` or, under `cfg(loom)`, from the model checker. A poisoned lock is taken as it is: what it guards is valid between any
 //! two statements.
 #[cfg(loom)]
-pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
-#[cfg(loom)]
-pub(crate) use loom::thread::{current, ThreadId};
+pub(crate) use loom::{
+    sync::{Condvar, Mutex, MutexGuard},
+    thread::{current, ThreadId},
+};
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-#[cfg(not(loom))]
-pub(crate) use std::thread::{current, ThreadId};
+pub(crate) use std::{
+    sync::{Condvar, Mutex, MutexGuard},
+    thread::{current, ThreadId},
+};
 
 use std::{sync::PoisonError, time::Duration};
 
@@ -25,4 +27,12 @@ pub(crate) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>, bound: Du
 #[cfg(loom)]
 pub(crate) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>, _bound: Duration) -> (MutexGuard<'a, T>, bool) {
     (condvar.wait(guard).unwrap_or_else(PoisonError::into_inner), true)
+}
+
+/// What `call` answers; none if it panicked. Under the model checker a panic is a finding and goes on.
+pub(crate) fn catch<T>(call: impl FnOnce() -> T) -> Option<T> {
+    if cfg!(loom) {
+        return Some(call());
+    }
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).ok()
 }

@@ -139,7 +139,7 @@ pub const ROWS: [Row; 13] = [
     Row { name: "T2", stimuli: &[Stimulus::Connect], outcomes: &[(&[State::Idle], Outcome::To(State::ConnSent))], elsewhere: EINVAL },
     Row {
         name: "T3",
-        // a status other than success cannot be (CM-8); it is not looked at
+        // one with a status other than success is not taken in the first place (CM-8)
         stimuli: &[Stimulus::Event(ConnectRequest, true), Stimulus::Event(ConnectRequest, false)],
         outcomes: &[(&[State::Listen], Outcome::To(State::Listen))],
         elsewhere: EINVAL,
