@@ -171,8 +171,11 @@ impl Pair {
     }
 }
 
-/// The suite: names and functions.
-pub const SUITE: &[(&str, fn(&Rig))] = &[
+/// A scenario: its name, and what it does.
+pub type Scenario = (&'static str, fn(&Rig));
+
+/// The suite.
+pub const SUITE: &[Scenario] = &[
     ("private data goes both ways, and the queue pairs are in RTS", established),
     ("what is rejected is refused with private data", rejected),
     ("where nobody listens it is refused", nobody),
