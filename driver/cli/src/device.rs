@@ -12,6 +12,8 @@ pub enum Device {
     Sim(PathBuf),
     /// PCI address.
     Vfio(String),
+    /// The host's own TCP.
+    Soft,
 }
 
 impl FromStr for Device {
@@ -31,7 +33,8 @@ impl FromStr for Device {
                     Err(format!("{address:?} is no PCI address; write 0000:00:03.0"))
                 }
             }
-            _ => Err("write sim:PATH for a vfio-user socket, or vfio:0000:00:03.0 for a PCI device".into()),
+            None if s == "soft" => Ok(Device::Soft),
+            _ => Err("write sim:PATH for a vfio-user socket, vfio:0000:00:03.0 for a PCI device, or soft for the host's own TCP".into()),
         }
     }
 }
@@ -39,7 +42,7 @@ impl FromStr for Device {
 /// `--device`.
 #[derive(Args, Clone, Debug)]
 pub struct DeviceArgs {
-    /// sim:SOCKET (vfio-user, made by `ironwarp sim`) or vfio:0000:00:03.0 (bound to vfio-pci).
+    /// sim:SOCKET (vfio-user, made by `ironwarp sim`), vfio:0000:00:03.0 (bound to vfio-pci), or soft (the host's own TCP).
     #[arg(long, short, env = "IRONWARP_DEVICE")]
     pub device: Device,
     /// Bound of every message, reset and reply, in seconds.
@@ -76,6 +79,7 @@ impl DeviceArgs {
         Ok(match &self.device {
             Device::Sim(path) => Box::new(SocketBus::connect(path, self.timeout())?),
             Device::Vfio(address) => Box::new(VfioBus::open(address)?),
+            Device::Soft => return Err(BusError::Refused("soft is no adapter: this command needs sim:SOCKET or vfio:ADDRESS".into())),
         })
     }
 }
@@ -171,6 +175,7 @@ mod tests {
     fn devices_are_read_and_mistakes_explained() {
         assert_eq!("sim:/run/a.sock".parse(), Ok(Device::Sim("/run/a.sock".into())));
         assert_eq!("vfio:0000:00:03.0".parse(), Ok(Device::Vfio("0000:00:03.0".into())));
+        assert_eq!("soft".parse(), Ok(Device::Soft));
         assert_eq!("vfio:0A:1f.7".parse(), Ok(Device::Vfio("0000:0a:1f.7".into())));
         for bad in ["", "sim:", "vfio:", "vfio:03.0", "vfio:0000:00:03.0.1", "vfio:../../etc", "pci:0000:00:03.0", "/run/a.sock"] {
             assert!(bad.parse::<Device>().is_err(), "{bad}");

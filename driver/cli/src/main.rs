@@ -5,6 +5,7 @@
 mod commands;
 mod control;
 mod device;
+mod endpoint;
 mod events;
 mod output;
 mod stop;
@@ -45,6 +46,14 @@ enum Command {
     L2(commands::l2::Args),
     /// Try every command of the adapter, its refusals and interrupts; prints PASS or FAIL.
     Selftest(commands::selftest::Args),
+    /// Ping-pong by Send, RDMA Read and RDMA Write; talks to librdmacm's rping.
+    Rping(commands::rping::Args),
+    /// What each step of a connection costs, beside plain sockets.
+    Cmtime(commands::cmtime::Args),
+    /// Bandwidth and latency of Send, RDMA Write and RDMA Read.
+    Perf(commands::perf::Args),
+    /// Many connections at once, messages on each.
+    Ucmatose(commands::ucmatose::Args),
     /// Serve Verilated adapters behind vfio-user sockets.
     #[cfg(feature = "sim")]
     Sim(commands::sim::Args),
@@ -71,6 +80,10 @@ fn main() -> ExitCode {
         Command::Show(args) => commands::show::run(&args, json),
         Command::L2(args) => commands::l2::run(&args, json),
         Command::Selftest(args) => commands::selftest::run(&args, json),
+        Command::Rping(args) => commands::rping::run(&args, json),
+        Command::Cmtime(args) => commands::cmtime::run(&args, json),
+        Command::Perf(args) => commands::perf::run(&args, json),
+        Command::Ucmatose(args) => commands::ucmatose::run(&args, json),
         #[cfg(feature = "sim")]
         Command::Sim(args) => commands::sim::run(&args, json),
         #[cfg(feature = "sim")]

@@ -241,3 +241,66 @@ fn mistakes_are_told_with_what_to_do() {
     assert!(error["error"].as_str().is_some_and(|e| e.contains("ironwarp sim")), "{error}");
     assert!(Path::new("a").metadata().is_err(), "nothing was made");
 }
+
+/// A server and a client of the same command on two adapters; what the client printed.
+fn both(served: &Served, command: &str, arguments: &[&str], client: &[&str]) -> String {
+    let device = |n: &str| format!("sim:{}", served.path(&format!("{n}.sock")).display());
+    let mut server = ironwarp(&[command, "--device", &device("b"), "--address", "192.0.2.2/24", "--mac", "02:1b:ad:00:00:02"])
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("ironwarp starts");
+    // the client's first SYN may be too early: then it is refused, and asks again
+    let start = Instant::now();
+    let text = loop {
+        let output = run(&[&[command, "--device", &device("a"), "--address", "192.0.2.1/24"], arguments, client].concat());
+        if output.status.success() {
+            break String::from_utf8(output.stdout).expect("UTF-8");
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", String::from_utf8_lossy(&output.stderr));
+        std::thread::sleep(Duration::from_millis(300));
+    };
+    let start = Instant::now();
+    let ended = loop {
+        if let Some(ended) = server.try_wait().expect("is our child") {
+            break ended;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "the server does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(ended.success(), "{ended:?}");
+    text
+}
+
+fn pair_of_adapters() -> Served {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let (a, b) = (directory.path().join("a.sock"), directory.path().join("b.sock"));
+    let child = ironwarp(&["sim", "--socket"]).arg(&a).arg("--socket").arg(&b).stdout(Stdio::piped()).spawn().expect("ironwarp starts");
+    let served = Served { child, directory };
+    let start = Instant::now();
+    while !(a.exists() && b.exists()) {
+        assert!(start.elapsed() < Duration::from_secs(60), "no sockets");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    served
+}
+
+#[test]
+fn cmtime_prints_a_row_for_each_step_and_one_for_plain_sockets() {
+    let served = pair_of_adapters();
+    let text = both(&served, "cmtime", &["-c", "6"], &["-s", "192.0.2.2"]);
+    let steps: Vec<_> = text.lines().skip(1).map(|row| row[..14].trim_end().to_owned()).collect();
+    assert_eq!(steps, ["create id", "create qp", "connect call", "connected", "disconnect", "destroy", "plain sockets"], "{text}");
+    for row in text.lines().skip(1) {
+        let numbers: Vec<f64> = row[14..].split_whitespace().map(|n| n.parse().expect("a number")).collect();
+        assert!(numbers.len() == 4 && numbers.iter().all(|n| n.is_finite()), "{row}");
+    }
+}
+
+#[test]
+fn ucmatose_opens_and_closes_twenty_connections_at_once() {
+    let served = pair_of_adapters();
+    let text = both(&served, "ucmatose", &["-c", "20", "-C", "0"], &["-s", "192.0.2.2"]);
+    assert_eq!(text.lines().filter(|line| *line == "disconnected").count(), 20, "{text}");
+    assert!(text.ends_with("return status 0\n"), "{text}");
+}
