@@ -3,6 +3,7 @@
 //! if each function of [`SUITE`] returns; each starts from an empty rig and leaves it empty.
 use ironwarp_iwcm::{CmId, ConnParam, DeviceId, Errno, Event, EventKind, Handler, IwCm, PrivateData, Provider, State, Verdict};
 use ironwarp_verbs::{Cq, Device, Pd, Qp, QpCap, QpInitAttr, QpState};
+use rand::Rng;
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{
@@ -531,4 +532,142 @@ fn wildcard(rig: &Rig) {
         id.destroy().expect("destroyed");
     }
     qp.destroy().expect("destroyed");
+}
+
+/// How a life may go.
+#[derive(Clone, Copy, Debug)]
+enum Life {
+    Rejected,
+    /// The client's queue pair leaves before anybody answers.
+    GivenUp,
+    /// Nobody answers: the child's id is dropped.
+    Dropped,
+    Orderly(Who),
+    Abrupt(Who),
+    ById(Who),
+    ByQueuePair(Who),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Client,
+    Server,
+    Both,
+}
+
+impl Life {
+    const ALL: [Life; 15] = [
+        Life::Rejected,
+        Life::GivenUp,
+        Life::Dropped,
+        Life::Orderly(Who::Client),
+        Life::Orderly(Who::Server),
+        Life::Orderly(Who::Both),
+        Life::Abrupt(Who::Client),
+        Life::Abrupt(Who::Server),
+        Life::Abrupt(Who::Both),
+        Life::ById(Who::Client),
+        Life::ById(Who::Server),
+        Life::ById(Who::Both),
+        Life::ByQueuePair(Who::Client),
+        Life::ByQueuePair(Who::Server),
+        Life::ByQueuePair(Who::Both),
+    ];
+}
+
+/// `count` connections, one after the other, each with a random life and random private data; returns how many were established. The rig is empty after each.
+pub fn lives(rig: &Rig, count: usize, rng: &mut impl Rng) -> usize {
+    let (at_client, at_server) = (Watch::new(), Watch::new());
+    let listener = rig.server.listen(&at_server, 0, 4).expect("listen");
+    let mut established = 0;
+    for n in 0..count {
+        let life = Life::ALL[rng.random_range(0..Life::ALL.len())];
+        let mut octets = vec![0; rng.random_range(0..64)];
+        rng.fill(&mut octets[..]);
+        let (client_qp, server_qp) = (rig.client.qp(), rig.server.qp());
+        let client = rig.dial(&at_client, listener.local_addr(), &param(&client_qp, &octets)).unwrap_or_else(|e| panic!("life {n}: {e}"));
+        let (server, request) = at_server.expect(EventKind::ConnectRequest);
+        assert_eq!(&*request.private_data, &octets[..], "life {n}, {life:?}");
+        // dropped handles are kept in events: take them out of the way
+        let take_all = || {
+            while at_client.events.try_recv().is_ok() {}
+            while at_server.events.try_recv().is_ok() {}
+        };
+        let accepted = match life {
+            Life::Rejected => {
+                server.reject(&data(&octets)).expect("rejected");
+                let (_, reply) = at_client.expect(EventKind::ConnectReply);
+                assert_eq!((reply.status, &*reply.private_data), (Err(Errno::ConnectionRefused), &octets[..]), "life {n}");
+                false
+            }
+            Life::Dropped => {
+                server.destroy().expect("destroyed");
+                assert_eq!(at_client.expect(EventKind::ConnectReply).1.status, Err(Errno::ConnectionRefused), "life {n}");
+                false
+            }
+            Life::GivenUp => {
+                client_qp.modify(QpState::Error).expect("gives up");
+                assert!(at_client.expect(EventKind::ConnectReply).1.status.is_err(), "life {n}");
+                // CM-27: an accept now fails, or is over at once
+                if server.accept(&param(&server_qp, b"")).is_ok() {
+                    at_server.expect(EventKind::Established);
+                    at_server.expect(EventKind::Close);
+                }
+                false
+            }
+            _ => {
+                server.accept(&param(&server_qp, &octets)).unwrap_or_else(|e| panic!("life {n}: {e}"));
+                at_server.expect(EventKind::Established);
+                let (_, reply) = at_client.expect(EventKind::ConnectReply);
+                assert_eq!((reply.status, &*reply.private_data), (Ok(()), &octets[..]), "life {n}, {life:?}");
+                true
+            }
+        };
+        established += usize::from(accepted);
+        let ids =
+            |who: Who| [(Who::Server, &client), (Who::Client, &server)].into_iter().filter(move |(not, _)| who != *not).map(|(_, id)| id);
+        let swallowed = |not: Who| matches!(life, Life::ById(who) if who != not);
+        match life {
+            Life::Orderly(who) => ids(who).for_each(|id| id.disconnect(false).expect("closes")),
+            Life::Abrupt(who) => ids(who).for_each(|id| id.disconnect(true).expect("resets")),
+            Life::ById(who) => ids(who).for_each(|id| id.destroy().expect("destroyed")),
+            Life::ByQueuePair(who) => {
+                for (not, qp) in [(Who::Server, &client_qp), (Who::Client, &server_qp)] {
+                    if who != not {
+                        qp.destroy().expect("destroyed");
+                    }
+                }
+            }
+            _ => {}
+        }
+        if accepted {
+            for (not, watch) in [(Who::Server, &at_client), (Who::Client, &at_server)] {
+                if !swallowed(not) {
+                    watch.expect(EventKind::Close);
+                }
+            }
+        }
+        for id in [client, server] {
+            // destroyed already in some lives
+            match id.destroy() {
+                Ok(()) | Err(Errno::Invalid) => {}
+                Err(e) => panic!("life {n}, {life:?}: {e}"),
+            }
+        }
+        for qp in [client_qp, server_qp] {
+            qp.destroy().unwrap_or_else(|e| panic!("life {n}, {life:?}: {e}"));
+        }
+        take_all();
+        for (side, ids) in [(&rig.client, 0), (&rig.server, 1)] {
+            let start = Instant::now();
+            while side.cm.counters().rows()[0].1 > ids {
+                assert!(start.elapsed() < BOUND, "life {n}, {life:?}: {:?}", side.cm.counters());
+                std::thread::yield_now();
+            }
+        }
+    }
+    listener.destroy().expect("destroyed");
+    drop((at_client, at_server, listener));
+    rig.assert_empty();
+    established
 }
