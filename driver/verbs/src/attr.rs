@@ -13,6 +13,8 @@ bitflags::bitflags! {
         const REMOTE_WRITE = 2;
         /// The peer's RDMA Read may read it.
         const REMOTE_READ = 4;
+        /// The peer's Send with Invalidate may take all rights away, if the key is good for its stream alone (RDM-5, RDM-37).
+        const REMOTE_INVALIDATE = 8;
     }
 }
 
@@ -154,7 +156,7 @@ pub struct Terminate {
 }
 
 impl Terminate {
-    /// The code in words (RFC 5040 s4.8, RFC 5041 s8.2, RFC 5044 s8, RFC 6581 s8).
+    /// The code in words (RFC 5040 s4.8, RFC 5041 s7.2, RFC 5044 s8, RFC 6581 s8). MPA errors are of type 0; some adapters send type 3 (CH-6).
     pub const fn text(&self) -> &'static str {
         match (self.layer, self.etype, self.code) {
             (0, 0, _) => "RDMAP local catastrophic error",
@@ -183,13 +185,13 @@ impl Terminate {
             (1, 2, 0x04) => "untagged buffer: invalid MO",
             (1, 2, 0x05) => "untagged buffer: message too long",
             (1, 2, 0x06) => "untagged buffer: invalid DDP version",
-            (2, 0, 0x01) => "MPA: TCP connection closed, terminated or lost",
-            (2, 0, 0x02) => "MPA: CRC error",
-            (2, 0, 0x03) => "MPA: marker and ULPDU length disagree",
-            (2, 0, 0x04) => "MPA: invalid start-up frame",
-            (2, 0, 0x05) => "MPA: local catastrophic error",
-            (2, 0, 0x06) => "MPA: insufficient IRD resources",
-            (2, 0, 0x07) => "MPA: no matching RTR option",
+            (2, 0 | 3, 0x01) => "MPA: TCP connection closed, terminated or lost",
+            (2, 0 | 3, 0x02) => "MPA: CRC error",
+            (2, 0 | 3, 0x03) => "MPA: marker and ULPDU length disagree",
+            (2, 0 | 3, 0x04) => "MPA: invalid start-up frame",
+            (2, 0 | 3, 0x05) => "MPA: local catastrophic error",
+            (2, 0 | 3, 0x06) => "MPA: insufficient IRD resources",
+            (2, 0 | 3, 0x07) => "MPA: no matching RTR option",
             _ => "unknown code",
         }
     }

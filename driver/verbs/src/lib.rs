@@ -65,6 +65,10 @@ pub trait Mr: Send + Sync + fmt::Debug {
     fn write(&self, offset: usize, from: &[u8]) -> Result<(), Errno>;
     /// New key, same memory; makes a region valid again that was invalidated. Answers lkey and rkey.
     fn rekey(&self, access: Access) -> Result<(u32, u32), Errno>;
+    /// Good for the stream of that queue pair alone, or again for all of its domain (DDP-26). EOPNOTSUPP where the device cannot.
+    fn restrict(&self, _qp_num: Option<u32>) -> Result<(), Errno> {
+        Err(Errno::NotSupported)
+    }
     /// Takes the rights away, now (`ibv_dereg_mr`): on return nothing is placed or read any more. The memory can still be read here.
     /// EINVAL the second time.
     fn dereg(&self) -> Result<(), Errno>;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every frame format once: Ethernet II, ARP, IPv4, ICMP, the TCP header with its options, and the start-up frames of MPA.
+//! Every frame format once: Ethernet II, ARP, IPv4, ICMP, the TCP header with its options, the start-up frames and the FPDUs of MPA, the
+//! headers of DDP and of RDMAP.
 //!
 //! Each module has a *view* (borrowed octets whose length was checked once, with a getter a field) and a *plain struct* with
 //! [`parse`](ethernet::Header::parse) and `emit` that undo each other. Nothing is allocated; nothing panics on octets from the wire.
@@ -9,12 +10,15 @@
 
 pub mod arp;
 pub mod checksum;
+pub mod ddp;
 pub mod ethernet;
+pub mod fpdu;
 pub mod icmp;
 pub mod ipv4;
 mod mac;
 pub mod mpa;
 mod octets;
+pub mod rdmap;
 pub mod tcp;
 
 pub use mac::{MacAddr, ParseMacError};

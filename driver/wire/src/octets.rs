@@ -11,6 +11,10 @@ pub(crate) fn u32_at(b: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
 }
 
+pub(crate) fn u64_at(b: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(b, at)) << 32 | u64::from(u32_at(b, at + 4))
+}
+
 pub(crate) fn ipv4_at(b: &[u8], at: usize) -> Ipv4Addr {
     Ipv4Addr::from(u32_at(b, at))
 }
