@@ -166,7 +166,8 @@ impl Transmitter {
             let reads = body.sq.iter().take(body.next).filter(|e| e.is_read() && e.progress != Progress::Done).count();
             let ready = entry.is_some_and(|entry| {
                 let fenced = entry.wr.flags.contains(SendFlags::FENCE) && reads > 0;
-                !fenced && !(entry.is_read() && reads >= usize::from(body.ord))
+                let beyond = entry.is_read() && reads >= usize::from(body.ord);
+                !(fenced || beyond)
             });
             if response && (self.response_turn || !ready) {
                 self.response_turn = false;
