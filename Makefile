@@ -12,7 +12,7 @@ else
 RUN_TESTS := cargo test --workspace --no-fail-fast -- --test-threads $(TEST_THREADS)
 endif
 
-.PHONY: help setup demo test lint synth pnr formal mutants mutants-tcp bench docs netlist-test waves tap vfio-guest clean
+.PHONY: help setup demo test lint synth pnr formal mutants mutants-tcp loom bench docs netlist-test waves tap vfio-guest clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -55,6 +55,9 @@ MUTANT_BLOCKS ?= port_db arp engine
 MUTANT_REPORT ?= --report
 mutants: setup ## Break port_db, arp and engine MUTANTS times each and see whether their tests notice (long)
 	$(XTASK) mutants $(MUTANT_REPORT) --count $(MUTANTS) $(MUTANT_BLOCKS)
+
+loom: ## The connection manager's races under a model checker that tries every order of two threads (minutes)
+	RUSTFLAGS="--cfg loom" cargo test --quiet --release --target-dir target/loom -p ironwarp-iwcm --test loom
 
 bench: setup ## What connections cost: latencies stage by stage in cycles, set-ups a second; build/report/bench.json
 	cargo run --quiet --release -p ironwarp-cli -- bench

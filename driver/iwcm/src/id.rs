@@ -236,31 +236,35 @@ impl CmId {
     /// A call that is under way from now on: the state moves, and the id has `items` work items if that is not 0. EINVAL in the wrong state, with nothing
     /// changed; ENOMEM; ENODEV if the device is gone.
     fn start(&self, stimulus: Stimulus, items: u32, owed: bool) -> Result<(), Errno> {
-        // not under the lock, and not in the wrong state either
-        let reserve = |id: &Self| -> Result<Option<Items>, Errno> {
-            match transition(id.state(), stimulus) {
-                Outcome::To(_) if items > 0 => Ok(Some(Items::reserve(&id.0.cm, items)?)),
-                _ => Ok(None),
+        // not under the lock, and neither in the wrong state nor where an earlier call has left as many
+        let mut reserved = match transition(self.state(), stimulus) {
+            Outcome::To(_) if items > 0 && self.0.body().items.as_ref().map(Items::number) != Some(items) => {
+                Some(Items::reserve(&self.0.cm, items)?)
             }
+            _ => None,
         };
-        let mut reserved = reserve(self)?;
         let mut body = self.0.body();
         let Outcome::To(next) = transition(body.state, stimulus) else { return Err(Errno::Invalid) };
-        if body.connect_wait() || (items > 0 && reserved.is_none()) {
+        let has = reserved.as_ref().or(body.items.as_ref()).map_or(0, Items::number);
+        if body.connect_wait() || (items > 0 && has != items) {
             return Err(Errno::Invalid);
         }
         if body.removed {
             return Err(Errno::NoDevice);
         }
         if items > 0 {
-            // a new life; the items of the last are given back when the lock is
-            std::mem::swap(&mut body.items, &mut reserved);
+            // a new life; the items of the last are given back after the lock
+            if reserved.is_some() {
+                std::mem::swap(&mut body.items, &mut reserved);
+            }
             body.life = body.life.wrapping_add(1);
             body.local = body.bound;
         }
         body.state = next;
         body.verb = true;
         body.owed = owed;
+        drop(body);
+        drop(reserved);
         Ok(())
     }
     /// Listens at the bound address; on success its port is the one that was chosen. Final when it returns (CM-21). `backlog` 0 is [`DEFAULT_BACKLOG`]: so

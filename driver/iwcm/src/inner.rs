@@ -191,7 +191,7 @@ impl Inner {
     pub(crate) fn verb_done(self: &Arc<Self>, back_to: State, error: Option<Errno>) {
         let mut body = self.body();
         body.verb = false;
-        let (mut qp, mut gone) = (None, false);
+        let (mut qp, mut items, mut gone) = (None, None, false);
         if let Some(why) = error {
             body.owed = false;
             // of another life: what is in the queue means nothing any more
@@ -202,15 +202,18 @@ impl Inner {
             }
             if body.state != State::Destroying {
                 body.state = back_to;
-                body.local = if back_to == State::Idle { body.bound } else { body.local };
                 qp = body.qp.take();
+                if back_to == State::Idle {
+                    body.local = body.bound;
+                    items = body.items.take();
+                }
             }
         } else {
             gone = body.removed;
         }
         drop(body);
         self.changed.notify_all();
-        drop(qp);
+        drop((qp, items));
         if gone {
             self.device_removed();
         }
