@@ -15,7 +15,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
         Arc, Weak,
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Names a device of a connection manager; never used twice.
@@ -239,7 +239,18 @@ impl IwCm {
     }
     /// As [`IwCm::progress`], but waits up to `bound` for an event.
     pub fn progress_within(&self, bound: Duration) -> bool {
-        self.tell_one(|queue| if queue.work.is_empty() { wait(&self.cm.filled, queue, bound).0 } else { queue })
+        let start = Instant::now();
+        self.tell_one(|mut queue| {
+            while queue.work.is_empty() {
+                let left = bound.saturating_sub(start.elapsed());
+                let noticed;
+                (queue, noticed) = wait(&self.cm.filled, queue, left);
+                if !noticed {
+                    break;
+                }
+            }
+            queue
+        })
     }
     fn tell_one<'a>(&'a self, ready: impl FnOnce(MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue>) -> bool {
         let queue = lock(&self.cm.queue);

@@ -231,7 +231,8 @@ fn a_child_is_destroyed_while_it_is_announced() {
     model(|| {
         let rig = Rig::new();
         let listener = rig.listener(7000, 1);
-        let slot: Arc<std::sync::Mutex<Option<CmId>>> = Arc::default();
+        // a lock of the model: whoever comes first takes it
+        let slot = Arc::new(loom::sync::Mutex::new(None::<CmId>));
         let (inside, running) = (slot.clone(), Arc::new(AtomicBool::new(false)));
         let in_handler = running.clone();
         rig.client.act(move |id, _| {
