@@ -372,7 +372,10 @@ impl CmId {
             return Err(why);
         }
         match state {
-            QpState::Init => Ok(InitQpAttr { state: Some(state), access: Access::all() }),
+            QpState::Init => {
+                let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
+                Ok(InitQpAttr { state: Some(state), access })
+            }
             QpState::Rts => Ok(InitQpAttr { state: None, access: Access::empty() }),
             _ => Err(Errno::Invalid),
         }

@@ -182,6 +182,7 @@ fn def_8_a_listener_on_every_device() {
         let told = finished.recv_timeout(Duration::from_secs(10)).unwrap();
         assert_eq!(told, (EventKind::ConnectRequest, Ok(any(9000))));
     }
+    // waits for the handlers
     drop(listener);
     drop(client.children());
     for provider in &providers {
