@@ -163,7 +163,7 @@ fn fences_inline_lists_solicited_and_invalidate() {
     a.fill(1);
     let flags = SendFlags::SIGNALED;
     let wr = SendWr { wr_id: 2, op: SendOp::Send, sg_list: pieces(&a), inline: None, flags };
-    a.qp.post_send(&[wr.clone()]).expect("post");
+    a.qp.post_send(std::slice::from_ref(&wr)).expect("post");
     a.sent(2);
     b.received(1, 3006);
     assert_eq!((b.octets(10, 5), b.octets(1000, 3000), b.octets(99, 1)), (a.octets(10, 5), a.octets(1000, 3000), a.octets(99, 1)));
