@@ -3,12 +3,13 @@
 """Start-up octets of captured iWARP connections, as they were cut into segments.
 
 usage: extract.py FILE.pcap... >tests/golden/siw.tsv
+       extract.py --streams FILE.pcap... >tests/golden/siw-streams.tsv
 
 A row a TCP conversation: name of the capture (#n from the second conversation on), what the side that sent the SYN sent, and what the other
 side sent. Each is a list of segments with "+" between them, in hex but for a key at the front of a segment, which is "req:" or "rep:". "fin" or
 "rst" comes last if the conversation ended from this side before both frames were there, "refused" if the SYN was answered by RST; "-" is
 nothing at all. A direction ends with the segment that completes its start-up frame, with whatever else that segment holds; if none does,
-everything stands there.
+everything stands there. With --streams a row has all octets of both directions, uncut, where both have a start-up frame and more.
 """
 import os
 import struct
@@ -38,6 +39,8 @@ def segments(path):
 
 
 class Direction:
+    whole = False
+
     def __init__(self):
         self.next = 0
         self.cut = []
@@ -50,7 +53,7 @@ class Direction:
     def take(self, flags, seq, payload):
         if flags & SYN:
             self.next = (seq + 1) & 0xFFFFFFFF
-        elif payload and seq == self.next and not self.complete():
+        elif payload and seq == self.next and (self.whole or not self.complete()):
             self.cut.append(payload)
             self.next = (seq + len(payload)) & 0xFFFFFFFF
 
@@ -79,9 +82,15 @@ def conversations(path):
 def main():
     print("# SPDX-License-Identifier: MIT OR Apache-2.0")
     print("# capture\topener\tother")
-    for path in sys.argv[1:]:
+    Direction.whole = sys.argv[1] == "--streams"
+    for path in sys.argv[1 + Direction.whole :]:
         name = os.path.splitext(os.path.basename(path))[0]
         for n, ends in enumerate(conversations(path), 1):
+            if Direction.whole:
+                octets = [b"".join(end.cut) for end in ends]
+                if all(end.complete() for end in ends) and n == 1 and octets[0][16:] and len(octets[0]) + len(octets[1]) > 60:
+                    print("\t".join([name] + [o.hex() for o in octets]))
+                continue
             print("\t".join([name if n == 1 else f"{name}#{n}"] + [end.text() for end in ends]))
 
 

@@ -387,9 +387,10 @@ impl Transmitter {
         let mut octets = [0; rdmap::Terminate::MAX_OCTETS];
         let n = terminate.emit(&mut octets).map_err(|_| Broken::Stream)?;
         let header = Header::Untagged { last: true, rdmap: Opcode::Terminate.control(), stag: 0, qn: rdmap::QN_TERMINATE, msn: 1, mo: 0 };
-        self.segment(header, n, |writer| writer.put(&octets[..n]).map_err(|_| Broken::Stream))?;
-        self.conn.shared.counters.terminates_out.add();
+        // the peer may see it before the call returns
         self.conn.qp.body().terminate_out = Some(what);
+        self.conn.shared.counters.terminates_out.add();
+        self.segment(header, n, |writer| writer.put(&octets[..n]).map_err(|_| Broken::Stream))?;
         Ok(())
     }
 }
