@@ -233,19 +233,21 @@ impl Conn {
         body.state = if orderly { QpState::Init } else { QpState::Error };
         body.may_send = false;
         self.qp.flush(&mut body);
-        body.conn = None;
         drop(body);
+        self.shared.counters.connections_live.sub();
+        self.free();
         if !lock(&self.flow).told {
             self.established(agreed);
         }
-        self.shared.counters.connections_live.sub();
         self.tell(EventKind::Close, |event| event.status = if orderly { Ok(()) } else { Err(Errno::ConnectionReset) });
-        self.free();
+        self.forget();
     }
-    /// Nothing is left: the id and the queue pair are free.
-    pub(crate) fn free(&self) {
-        lock(&self.socket).take();
+    /// The last event was raised.
+    pub(crate) fn forget(&self) {
         lock(&self.id).take();
+    }
+    /// The queue pair may have another connection, or go: before the event that says so is raised.
+    pub(crate) fn free(&self) {
         let mut body = self.qp.body();
         body.conn = None;
         body.busy = false;

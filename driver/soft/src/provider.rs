@@ -196,6 +196,7 @@ fn initiate(conn: Arc<Conn>, mut socket: Arc<Socket>, param: ConnParam, mpa: Mpa
             conn.shared.counters.connect_errors.add();
             drop(socket);
             conn.close();
+            conn.free();
             conn.tell(EventKind::ConnectReply, |event| {
                 event.local_addr = local;
                 event.status = Err(failed.status);
@@ -205,7 +206,7 @@ fn initiate(conn: Arc<Conn>, mut socket: Arc<Socket>, param: ConnParam, mpa: Mpa
                     event.depths.peer_ord = peer_ord;
                 }
             });
-            conn.free();
+            conn.forget();
         }
     }
 }
