@@ -46,3 +46,8 @@ pub use listen::DEFAULT_BACKLOG;
 pub use param::{ConnParam, InitQpAttr, Notify, Opt, Options, Prepared, Received, MAX_DEPTH};
 pub use state::{Call, State, Upcalled};
 pub use transport::{Request, Resolver, Transport, TransportAttr, TransportEvent, TransportId, Upcall};
+
+/// The examples of the guide are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/programmers-guide.md")]
+mod guide {}
