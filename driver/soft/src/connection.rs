@@ -255,7 +255,7 @@ impl Conn {
             self.qp.flush(&mut body);
         }
         drop(body);
-        self.qp.changed.notify_all();
+        self.qp.released();
     }
 }
 

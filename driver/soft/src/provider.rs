@@ -45,7 +45,7 @@ fn release(qp: &Core) {
     body.busy = false;
     body.conn = None;
     drop(body);
-    qp.changed.notify_all();
+    qp.released();
 }
 
 /// Runs both threads of a connection whose queue pair is in RTS; this thread becomes the receiver.
@@ -322,7 +322,7 @@ impl Provider for Soft {
             let mut body = qp.body();
             body.refs = body.refs.saturating_sub(1);
             drop(body);
-            qp.changed.notify_all();
+            qp.released();
         }
     }
     fn modify_qp(&self, qp: QpHandle, to: QpState) -> Result<(), Errno> {

@@ -80,6 +80,8 @@ pub(crate) struct Body {
     pub(crate) busy: bool,
     pub(crate) refs: usize,
     destroyed: bool,
+    /// Its user is gone: it goes as soon as nobody else refers to it.
+    orphan: bool,
 }
 
 #[derive(Debug)]
@@ -122,6 +124,7 @@ impl Core {
             busy: false,
             refs: 0,
             destroyed: false,
+            orphan: false,
         };
         pd.streams.fetch_add(1, Ordering::SeqCst);
         shared.counters.qps_live.add();
@@ -246,28 +249,41 @@ impl Core {
             }
             body = self.changed.wait_timeout(body, left.min(Duration::from_secs(1))).unwrap_or_else(|e| e.into_inner()).0;
         }
+        self.remove(body);
+        Ok(())
+    }
+    /// Nobody refers to it any more, or will.
+    fn remove(&self, mut body: MutexGuard<'_, Body>) {
         if std::mem::replace(&mut body.destroyed, true) {
-            return Ok(());
+            return;
         }
         self.flush(&mut body);
         drop(body);
         self.pd.streams.fetch_sub(1, Ordering::SeqCst);
         self.shared.counters.qps_live.sub();
         lock(&self.shared.qps).remove(&self.num);
-        Ok(())
+    }
+    /// After a reference or a connection has gone.
+    pub(crate) fn released(&self) {
+        self.changed.notify_all();
+        let body = self.body();
+        if body.orphan && body.refs == 0 && !body.busy {
+            self.remove(body);
+        }
     }
 }
 
-/// What its user holds: the last one that goes away destroys the queue pair.
+/// What its user holds: the last one that goes away destroys the queue pair. It does not wait, for it may be gone in a handler of the connection manager:
+/// what still refers to the queue pair takes it along.
 #[derive(Debug)]
 pub(crate) struct SoftQp(pub(crate) Arc<Core>);
 
 impl Drop for SoftQp {
     fn drop(&mut self) {
-        // in the thread of its user or never: what cannot be waited for goes on without him
-        if self.0.destroy().is_err() {
-            tracing::warn!(qp = self.0.num, "queue pair dropped while the connection manager refers to it: destroy the id first");
-        }
+        // no other state refuses to become an error
+        let _ = self.0.modify(QpState::Error);
+        self.0.body().orphan = true;
+        self.0.released();
     }
 }
 

@@ -142,3 +142,20 @@ fn random_traffic() {
         assert!(side.octets(0, 2 * HALF) == *model, "SEED={seed}: memory differs");
     }
 }
+
+/// Covers: CM-30
+#[test]
+fn a_queue_pair_that_nobody_holds_goes_with_its_connection() {
+    let (a, b, _listener) = pair(Side::new(config()), Side::new(config()), 1);
+    let Side { qp, id, soft, told, .. } = a;
+    drop(qp);
+    while told.recv_timeout(common::BOUND).expect("an end").1.kind != EventKind::Close {}
+    b.event(EventKind::Close);
+    let live = || soft.stats().into_iter().find(|(n, _)| *n == "qpsLive").expect("counter").1;
+    let until = std::time::Instant::now() + common::BOUND;
+    while live() > 0 {
+        assert!(std::time::Instant::now() < until, "it is still there");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    drop(id);
+}
