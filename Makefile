@@ -12,7 +12,7 @@ else
 RUN_TESTS := cargo test --workspace --no-fail-fast -- --test-threads $(TEST_THREADS)
 endif
 
-.PHONY: help setup demo test lint synth pnr formal mutants mutants-tcp loom bench docs netlist-test waves tap vfio-guest clean
+.PHONY: interop-siw help setup demo test lint synth pnr formal mutants mutants-tcp loom bench docs netlist-test waves tap vfio-guest clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -75,6 +75,13 @@ tap: setup ## Linux's ping, ARP, curl and plain TCP sockets against the adapter 
 	cargo test --quiet -p ironwarp-sim --test tap -p ironwarp-cli --test l2 -- --ignored
 	PINGS=$(PINGS) bash tests/tap/run.sh
 	LIVES=$(LIVES) bash tests/tap/mpa.sh
+	bash tests/tap/cross.sh
+
+interop-siw: setup ## Linux's software iWARP and rdma-core in a QEMU guest against `ironwarp --device soft`, both roles (root, downloads 225 MB once)
+	bash tools/vfio-guest/qemu.sh build/qemu
+	bash tools/siw-guest/build.sh build/siw-guest
+	cargo build --quiet --release -p ironwarp-cli
+	python3 tools/siw-guest/interop.py $${CARGO_TARGET_DIR:-target}/release/ironwarp
 
 vfio-guest: setup ## Driver in a QEMU guest on the kernel's vfio-pci, against the Verilated adapter
 	bash tools/vfio-guest/run.sh
