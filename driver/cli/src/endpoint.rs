@@ -21,6 +21,9 @@ const CQE: u32 = 1024;
 /// Longest that a wait for completions or events goes on without a look at the connection.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// From flushed work requests to the end of the connection.
+const CLOSING: Duration = Duration::from_secs(2);
+
 /// The device and how connections are made on it.
 #[derive(clap::Args, Clone, Debug)]
 pub struct EndpointArgs {
@@ -44,6 +47,9 @@ pub struct EndpointArgs {
     /// Ask the peer for markers.
     #[arg(long)]
     markers: bool,
+    /// Seconds between the peer's Reply and the first message (--device soft): Linux siw loses what comes in the first 0.1.
+    #[arg(long, default_value_t = 0.0, value_parser = crate::device::pause)]
+    first_fpdu_delay: f64,
     /// Largest wait for an answer of the peer, in seconds.
     #[arg(long, default_value_t = 30.0, value_parser = crate::device::seconds)]
     patience: f64,
@@ -72,7 +78,13 @@ impl EndpointArgs {
             markers: self.markers,
         };
         match &self.attach.device.device {
-            Device::Soft => Err("this build has no host-integrated provider; use an adapter: sim:SOCKET or vfio:ADDRESS".into()),
+            Device::Soft => {
+                let soft = ironwarp_soft::Soft::new(ironwarp_soft::SoftConfig {
+                    first_fpdu_delay: Duration::from_secs_f64(self.first_fpdu_delay),
+                    ..ironwarp_soft::SoftConfig::default()
+                });
+                self.opened(soft.clone(), soft, mpa)
+            }
             Device::Sim(_) | Device::Vfio(_) => {
                 let address = self.address.ok_or("an adapter needs an address: --address 192.0.2.1/24")?;
                 let mut rnic = self.attach.attach(self.attach.config())?;
@@ -229,6 +241,17 @@ impl Endpoint {
     /// Has the connection ended?
     pub fn closed(&self) -> bool {
         !matches!(self.id.state(), ironwarp_iwcm::State::Established)
+    }
+    /// As [`Endpoint::closed`], but what is flushed may be seen a moment before the end is told.
+    pub fn closes(&self) -> bool {
+        let start = Instant::now();
+        while !self.closed() {
+            if start.elapsed() > CLOSING {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
     }
     /// Waits for the connection's end.
     pub fn wait_closed(&self) -> Result<(), Errno> {

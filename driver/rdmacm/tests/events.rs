@@ -222,6 +222,7 @@ fn options_reach_the_provider() {
     rig.next(EventKind::Unreachable);
 }
 
+/// Covers: CM-18
 #[test]
 fn an_id_that_is_destroyed_with_a_live_connection_hears_nothing_more() {
     let rig = Rig::new();

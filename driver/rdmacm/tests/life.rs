@@ -482,18 +482,6 @@ fn a_failed_listen_leaves_no_peer_behind() {
     id.listen(1).unwrap();
 }
 
-#[test]
-fn what_a_transport_says_of_an_id_that_is_being_destroyed_is_swallowed() {
-    let f = Fixture::new();
-    f.transport.last_words.store(true, SeqCst);
-    let id = f.connected();
-    id.destroy_id_within(Duration::from_millis(100)).unwrap();
-    f.no_event();
-    assert_eq!(f.cm.stat(Stat::EventsUnexpected), 0);
-    drop(id);
-    f.at_rest();
-}
-
 /// An event is told by a thread of the transport while another destroys its id.
 #[test]
 fn destroying_meets_events_under_way() {

@@ -28,6 +28,8 @@ pub struct SoftConfig {
     pub terminate_timeout: Duration,
     /// Longest wait of [`ironwarp_verbs::Qp::destroy`].
     pub destroy_timeout: Duration,
+    /// From the peer's Reply to the first FPDU of an initiator, the RTR too. Some responders (Linux siw) lose what comes faster; they need about 0.1 s.
+    pub first_fpdu_delay: Duration,
     /// Octets of one message segment at most, below what TCP allows; tests make it small.
     pub max_mulpdu: usize,
     /// Queue pairs.
@@ -52,6 +54,7 @@ impl Default for SoftConfig {
             close_timeout: Duration::from_secs(5),
             terminate_timeout: Duration::from_secs(1),
             destroy_timeout: Duration::from_secs(90),
+            first_fpdu_delay: Duration::ZERO,
             max_mulpdu: ironwarp_wire::fpdu::MAX_MULPDU,
             max_qp: 16384,
             max_mr: 1 << 20,

@@ -17,7 +17,11 @@ use ironwarp_wire::{
     rdmap::{self, Opcode, ReadRequest},
 };
 use socket2::Socket;
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// What is next.
 enum Job {
@@ -78,6 +82,9 @@ fn read_header(msn: u32) -> Vec<u8> {
     header
 }
 
+/// A connection that is held back looks so often whether it still lives.
+const HOLD_STEP: Duration = Duration::from_millis(5);
+
 /// Runs until the connection ends.
 pub(crate) fn run(conn: Arc<Conn>, socket: Arc<Socket>, agreed: Agreed, initiator: bool) {
     let mut transmitter = Transmitter {
@@ -100,6 +107,9 @@ pub(crate) fn run(conn: Arc<Conn>, socket: Arc<Socket>, agreed: Agreed, initiato
             transmitter.conn.qp.body().sq.push_front(Entry { wr, progress: Progress::Posted, internal: true });
         }
     }
+    if initiator {
+        transmitter.hold_back();
+    }
     transmitter.work();
     let Transmitter { conn, socket, agreed, .. } = transmitter;
     drop(socket);
@@ -107,6 +117,17 @@ pub(crate) fn run(conn: Arc<Conn>, socket: Arc<Socket>, agreed: Agreed, initiato
 }
 
 impl Transmitter {
+    /// See [`crate::SoftConfig::first_fpdu_delay`]; ends early with the connection.
+    fn hold_back(&self) {
+        let until = Instant::now() + self.conn.shared.config.first_fpdu_delay;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.conn.stopped() {
+                return;
+            }
+            std::thread::sleep(left.min(HOLD_STEP));
+        }
+    }
     fn work(&mut self) {
         loop {
             let job = self.job();

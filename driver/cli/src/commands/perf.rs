@@ -8,6 +8,7 @@ use crate::{
 };
 use ironwarp_verbs::{Access, Mr, QpCap, RecvWr, SendFlags, SendOp, SendWr, Wc, WcOpcode, WcStatus};
 use std::{
+    cell::Cell,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
@@ -126,12 +127,15 @@ struct Run<'a> {
     note: Arc<dyn Mr>,
     data: Arc<dyn Mr>,
     depth: u32,
+    /// Work requests that completed.
+    sent: Cell<u32>,
+    received: Cell<u32>,
 }
 
 impl Run<'_> {
     fn prepare(args: &Args, opened: &Opened) -> Result<Prepared, Failure> {
         let depth = if args.measure == Measure::Lat { 1 } else { args.tx_depth.min(args.iters) };
-        let cap = QpCap { max_send_wr: depth + 2, max_recv_wr: depth + 2, ..QpCap::default() };
+        let cap = QpCap { max_send_wr: depth + 2, max_recv_wr: 2 * depth + 2, ..QpCap::default() };
         let queues = opened.queues(cap)?;
         let note = opened.pd().alloc_mr(2 * AGREEMENT, Access::LOCAL_WRITE)?;
         // one half goes out, the other is where the peer writes
@@ -203,18 +207,30 @@ impl Run<'_> {
             Verb::Read => SendOp::Read { remote_addr, rkey },
         }
     }
-    /// The time from the first post to the last completion.
+    /// Waits until so many sends and receives of the measurement have completed; each receive is posted anew.
+    fn wait(&self, sent: u32, received: u32) -> Result<(), Failure> {
+        while self.sent.get() < sent || self.received.get() < received {
+            if self.done()?.opcode == WcOpcode::Recv {
+                self.received.set(self.received.get() + 1);
+                self.post_receive()?;
+            } else {
+                self.sent.set(self.sent.get() + 1);
+            }
+        }
+        Ok(())
+    }
+    /// The time from the first post to the last completion. iWARP has no "receiver not ready": a Send without a receive ends the connection. So a receiver, with room
+    /// for two times `depth` messages, sends a credit for each `depth` of them.
     fn bandwidth(&self, peer: &Agreement) -> Result<Duration, Failure> {
         let start = Instant::now();
-        let (mut posted, mut done) = (0, 0);
-        while done < self.args.iters {
-            while posted < self.args.iters && posted - done < self.depth {
-                self.post(self.op(peer))?;
-                posted += 1;
-            }
-            self.done()?;
-            done += 1;
+        let (iters, depth) = (self.args.iters, self.depth);
+        for posted in 0..iters {
+            // a place in the queue, and a receive at the peer
+            let credits = if self.args.verb == Verb::Send { (posted / depth).saturating_sub(1) } else { 0 };
+            self.wait((posted + 1).saturating_sub(depth), credits)?;
+            self.post(self.op(peer))?;
         }
+        self.wait(iters, 0)?;
         Ok(start.elapsed())
     }
     /// Each round: a message there and, but for Read, one back. Write is seen in memory: its last octet counts the rounds.
@@ -246,20 +262,10 @@ impl Run<'_> {
                 Verb::Send => {
                     if first {
                         self.post(SendOp::Send)?;
-                    }
-                    let mut left = if first { [true, true] } else { [false, true] };
-                    while left != [false, false] {
-                        match self.done()?.opcode {
-                            WcOpcode::Recv => {
-                                left[1] = false;
-                                self.post_receive()?;
-                            }
-                            _ => left[0] = false,
-                        }
-                    }
-                    if !first {
+                        self.wait(round + 1, round + 1)?;
+                    } else {
+                        self.wait(round, round + 1)?;
                         self.post(SendOp::Send)?;
-                        self.done()?;
                     }
                 }
             }
@@ -291,14 +297,11 @@ impl Run<'_> {
     /// The passive side of a bandwidth run.
     fn serve(&self) -> Result<(), Failure> {
         if self.args.verb == Verb::Send {
-            let mut came = 0;
-            while came < self.args.iters {
-                self.done()?;
-                came += 1;
-                if came + self.depth <= self.args.iters {
-                    self.post_receive()?;
-                }
+            for credit in 1..=self.args.iters / self.depth {
+                self.wait(0, credit * self.depth)?;
+                self.post(SendOp::Send)?;
             }
+            self.wait(self.args.iters / self.depth, self.args.iters)?;
         }
         Ok(())
     }
@@ -360,10 +363,10 @@ pub fn run(args: &Args, json: bool) -> Outcome {
             opened.accept(request, queues, b"", args.outs)?
         }
     };
-    let mut run = Run { args, end, note, data, depth };
+    let mut run = Run { args, end, note, data, depth, sent: Cell::new(0), received: Cell::new(0) };
     run.end.connected()?;
     if args.verb == Verb::Send {
-        for _ in 0..depth {
+        for _ in 0..2 * depth {
             run.post_receive()?;
         }
     }
@@ -387,7 +390,7 @@ pub fn run(args: &Args, json: bool) -> Outcome {
         match run.end.complete(false) {
             Ok(wc) if wc.status == WcStatus::Success || wc.status == WcStatus::WrFlushErr => {}
             Ok(wc) => return Err(format!("{:?}: {}", wc.opcode, wc.status.text()).into()),
-            Err(_) if run.end.closed() => break,
+            Err(_) if run.end.closes() => break,
             // long silence of a client that reads or writes
             Err(_) => {}
         }

@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(short = 'C', long)]
     count: Option<u32>,
     /// Octets a round.
-    #[arg(short = 'S', long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(16..=(1 << 20)))]
+    #[arg(short = 'S', long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(16..=(1 << 20)))]
     size: u32,
     /// Serve one client after the other, several at once.
     #[arg(short = 'P', long)]
@@ -195,7 +195,7 @@ fn serve(args: &Args, opened: &Opened, request: Request) -> Result<u32, Failure>
         let (remote_addr, rkey, len) = match ping.told() {
             Ok(told) => told,
             // the client has what it wants
-            Err(_) if ping.end.closed() => break,
+            Err(_) if ping.end.closes() => break,
             Err(e) => return Err(e),
         };
         if len > args.size {

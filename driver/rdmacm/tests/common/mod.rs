@@ -43,8 +43,6 @@ pub struct Scripted {
     addr: Mutex<Vec<Resolver<IpAddr>>>,
     route: Mutex<Vec<Resolver<()>>>,
     pub busy_rejects: AtomicUsize,
-    /// Ids say that their connection is gone while they are destroyed.
-    pub last_words: AtomicBool,
     next_port: AtomicU32,
 }
 
@@ -75,7 +73,6 @@ impl Scripted {
             addr: Mutex::default(),
             route: Mutex::default(),
             busy_rejects: AtomicUsize::new(0),
-            last_words: AtomicBool::new(false),
             next_port: AtomicU32::new(40000),
         })
     }
@@ -245,9 +242,7 @@ impl TransportId for ScriptId {
         self.transport.live.fetch_sub(1, SeqCst);
         let _ = self.transport.call("destroy", if self.listens.load(SeqCst) { "listener" } else { "" });
         let upcall = self.upcall.lock().unwrap().take();
-        if let (Some(upcall), true) = (upcall, self.transport.last_words.load(SeqCst)) {
-            upcall.event(TransportEvent::Disconnected(Ok(()))).unwrap();
-        }
+        drop(upcall);
     }
 }
 
