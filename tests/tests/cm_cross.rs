@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The suite of the connection manager between the two models: a simulated adapter on one side, the host's own TCP on the other, over a TAP. `make tap` runs it
+//! (`tests/tap/cross.sh` makes the namespace, the TAP and the adapter).
+use ironwarp_iwcm::Provider;
+use ironwarp_rnic::{Config, Offload, OffloadConfig, Rnic, SocketBus, TcpSettings};
+use ironwarp_soft::{Soft, SoftConfig};
+use ironwarp_tests::conformance::{lives, Rig, Side, SUITE};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+const BOUND: Duration = Duration::from_secs(60);
+const ADAPTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+
+fn adapter(socket: &str) -> Arc<Offload> {
+    let bus: Box<dyn ironwarp_rnic::Bus> = Box::new(SocketBus::connect(socket, BOUND).expect("connected"));
+    let tcp = TcpSettings { two_msl_us: Some(1000), ..TcpSettings::default() };
+    let config = Config { tcp, command_timeout: BOUND, ..Config::default() };
+    let mut rnic = Rnic::attach(bus, config).expect("attach");
+    rnic.address_add(ADAPTER, 24, None).expect("address");
+    Offload::start(rnic, OffloadConfig::default()).expect("started")
+}
+
+/// Covers: CM-26, CM-38
+#[test]
+#[ignore = "needs a TAP: make tap"]
+fn adapter_and_host_tcp_pass_the_suite_against_each_other() {
+    let socket = std::env::var("IRONWARP_CROSS").expect("IRONWARP_CROSS: the adapter's socket; run tests/tap/cross.sh");
+    let adapter = adapter(&socket);
+    let soft = Soft::new(SoftConfig::default());
+    let offloaded = || Side::new(&adapter, Provider::query(&*adapter).addresses[0]);
+    let integrated = || Side::new(&soft, IpAddr::V4(HOST));
+    let count = ironwarp_tests::count("CM_LIVES", 40);
+    let only = std::env::var("ONLY").ok();
+    for (direction, rig) in [
+        ("the adapter connects", &(|| Rig { client: offloaded(), server: integrated() }) as &dyn Fn() -> Rig),
+        ("the host connects", &|| Rig { client: integrated(), server: offloaded() }),
+    ] {
+        for (name, test) in SUITE {
+            if only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
+                continue;
+            }
+            println!("{direction}: {name}");
+            let rig = rig();
+            test(&rig);
+            rig.assert_empty();
+        }
+        let seed = ironwarp_tests::seed("adapter_and_host", 3);
+        let established = lives(&rig(), count, &mut ChaCha8Rng::seed_from_u64(seed));
+        println!("{direction}: {count} lives, {established} of them established");
+        let start = Instant::now();
+        while adapter.ids() != (0, 0) {
+            assert!(start.elapsed() < BOUND, "{direction}: {:?} ids are left", adapter.ids());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

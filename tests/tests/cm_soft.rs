@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The suite of the connection manager on two host-integrated devices over loopback.
+use ironwarp_soft::{Soft, SoftConfig};
+use ironwarp_tests::conformance::{lives, Rig, Side, SUITE};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::net::{IpAddr, Ipv4Addr};
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn rig() -> Rig {
+    let side = || Side::new(&Soft::new(SoftConfig::default()), HERE);
+    Rig { client: side(), server: side() }
+}
+
+/// Covers: CM-3, CM-5, CM-7, CM-8, CM-11, CM-12, CM-14, CM-16, CM-17, CM-18, CM-21, CM-22, CM-26, CM-27, CM-38
+#[test]
+fn the_host_integrated_provider_passes_the_suite_of_the_connection_manager() {
+    let only = std::env::var("ONLY").ok();
+    for (name, test) in SUITE {
+        if only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
+            continue;
+        }
+        println!("{name}");
+        let rig = rig();
+        test(&rig);
+        rig.assert_empty();
+    }
+}
+
+/// CM_LIVES for the long form.
+///
+/// Covers: CM-12, CM-18, CM-30
+#[test]
+fn lives_of_every_kind_leave_nothing_behind() {
+    let count = ironwarp_tests::count("CM_LIVES", 200);
+    let seed = ironwarp_tests::seed("lives_of_every_kind", 1);
+    let established = lives(&rig(), count, &mut ChaCha8Rng::seed_from_u64(seed));
+    println!("{count} lives, {established} of them established");
+    assert!(established > count / 2, "{established}");
+}
