@@ -76,7 +76,7 @@ fn a_killed_process_is_seen_by_its_peer() {
     assert_eq!(a.event(EventKind::ConnectReply).1.status, Ok(()));
 }
 
-/// Covers: DDP-8, RDM-4, RDM-7, RDM-24
+/// Covers: RDM-4
 #[test]
 fn random_traffic() {
     let seed: u64 = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(|| std::process::id().into());

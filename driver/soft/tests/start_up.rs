@@ -321,3 +321,19 @@ fn many_lives_leave_nothing() {
     }
     assert!(threads() <= 60, "{} threads", threads());
 }
+
+/// Covers: ENH-7, ENH-15, MPA-13
+#[test]
+fn what_a_reply_says_binds_the_initiator() {
+    for (words, ird, ord) in [([0u8, 1, 0, 9], 9, 1), ([0, 0, 0, 0], 4, 0), ([0x3f, 0xff, 0x3f, 0xff], 4, 4)] {
+        let mut a = Side::new(config());
+        let mpa = MpaOptions { crc: false, ..MpaOptions::default() };
+        let param = ConnParam { mpa: Some(mpa), ..a.param(4) };
+        let mut raw = Raw::responder(&mut a, &param, &[&[0x50, 2, 0, 4][..], &words].concat());
+        a.event(EventKind::ConnectReply);
+        assert_eq!((a.qp.query().ird, a.qp.query().ord), (ird, ord));
+        // C of the Reply alone
+        a.send(1, SendOp::Send, 0, 5);
+        assert_eq!(raw.ulpdu().expect("with a good CRC").len(), 23);
+    }
+}

@@ -310,7 +310,7 @@ fn a_terminate_is_not_answered() {
     }
 }
 
-/// Covers: RDM-2, RDM-20
+/// Covers: RDM-2
 #[test]
 fn more_reads_than_agreed() {
     let mut b = Side::sized(config(), 32 << 20, ALL);
