@@ -696,7 +696,7 @@ fn def_45_a_device_goes_away_with_everything_alive() {
         rig.provider.set_obliging(obliging);
         let seen = Arc::new(Mutex::new(vec![]));
         let changes = seen.clone();
-        let _observing = rig.cm.observe(Arc::new(move |change| changes.lock().unwrap().push(change)));
+        let observing = rig.cm.observe(Arc::new(move |change| changes.lock().unwrap().push(change)));
         let idle = rig.id();
         let listener = rig.listener(7000, 8);
         let (established, _) = rig.connected(1);
@@ -743,6 +743,11 @@ fn def_45_a_device_goes_away_with_everything_alive() {
         for id in [idle, listener, established, closing, connecting, accepting, asked] {
             assert_eq!(rig.destroy(id), Ok(()));
         }
+        let again = rig.cm.add_device(rig.provider.clone());
+        drop(observing);
+        rig.cm.remove_device(again).unwrap();
+        let changes = [DeviceChange::Removed(rig.device), DeviceChange::Added(again)];
+        assert_eq!(*seen.lock().unwrap(), changes, "who observes no more hears no more");
         rig.end();
     }
 }
@@ -854,6 +859,34 @@ fn def_50_a_wildcard_listen_that_fails_on_one_device_is_rolled_back() {
     }
     assert_eq!(cm.listen_any(any(0), 1, client.handler()).unwrap_err(), Errno::AddressInUse);
     providers[0].assert_clean();
+}
+
+/// Dropping a wildcard listener waits for the handler that runs, as destroying one listener does.
+/// Covers: CM-22
+#[test]
+fn a_wildcard_listener_waits_for_its_handler() {
+    let rig = Rig::new();
+    let listener = rig.cm.listen_any(any(7000), 1, rig.client.handler()).unwrap();
+    assert!(format!("{listener:?}").contains("7000"));
+    let (entered, enter) = mpsc::channel();
+    let entered = Mutex::new(entered);
+    let left = Arc::new(AtomicBool::new(false));
+    let leaves = left.clone();
+    rig.client.act(move |_, _| {
+        entered.lock().unwrap().send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        leaves.store(true, Ordering::SeqCst);
+        Verdict::Destroy
+    });
+    rig.provider.request(7000, b"").unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| drain(&rig.cm));
+        enter.recv().unwrap();
+        drop(listener);
+        assert!(left.load(Ordering::SeqCst), "its handler runs still");
+    });
+    rig.client.act(|_, _| Verdict::Keep);
+    rig.end();
 }
 
 /// A second connect changed the addresses of the first.
