@@ -4,15 +4,13 @@ use crate::{
     device::{AttachArgs, Device, Network},
     Failure,
 };
-use ironwarp_iwcm::{CmId, ConnParam, DeviceId, Errno, Event, EventKind, Handler, IwCm, MpaOptions, PrivateData, Provider, Verdict};
+use ironwarp_rdmacm::{Cm, CmDevice, ConnParam, Errno, EventChannel, Id, MpaOptions, Opt, Payload};
 use ironwarp_rnic::{Offload, OffloadConfig};
-use ironwarp_verbs::{Cq, Pd, Qp, QpCap, QpInitAttr, Wc, WcStatus};
+use ironwarp_verbs::{Cq, Pd, Qp, QpCap, QpInitAttr, QpState, Wc, WcStatus};
 use std::{
+    cell::Cell,
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::{
-        mpsc::{self, Receiver},
-        Arc,
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -21,6 +19,8 @@ const CQE: u32 = 1024;
 /// Longest that a wait for completions or events goes on without a look at the connection.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// From the end of a connection to the last of its completions.
+const FLUSH: Duration = Duration::from_millis(200);
 /// From flushed work requests to the end of the connection.
 const CLOSING: Duration = Duration::from_secs(2);
 
@@ -57,14 +57,11 @@ pub struct EndpointArgs {
 
 /// An opened device.
 pub struct Opened {
-    /// Its verbs.
-    pub verbs: Arc<dyn ironwarp_verbs::Device>,
-    cm: Arc<IwCm>,
-    device: DeviceId,
+    verbs: Arc<dyn ironwarp_verbs::Device>,
+    cm: Cm,
     pd: Arc<dyn Pd>,
     mpa: MpaOptions,
-    /// Longest wait for the peer.
-    pub patience: Duration,
+    patience: Duration,
 }
 
 impl EndpointArgs {
@@ -94,11 +91,16 @@ impl EndpointArgs {
             }
         }
     }
-    fn opened(&self, verbs: Arc<dyn ironwarp_verbs::Device>, provider: Arc<dyn Provider>, mpa: MpaOptions) -> Result<Opened, Failure> {
-        let cm = IwCm::new();
-        let device = cm.add_device(provider);
+    fn opened(
+        &self,
+        verbs: Arc<dyn ironwarp_verbs::Device>,
+        provider: Arc<dyn ironwarp_iwcm::Provider>,
+        mpa: MpaOptions,
+    ) -> Result<Opened, Failure> {
+        let cm = Cm::new();
+        cm.add_device(CmDevice::iwarp(verbs.clone(), provider))?;
         let pd = verbs.alloc_pd()?;
-        Ok(Opened { verbs, cm, device, pd, mpa, patience: Duration::from_secs_f64(self.patience) })
+        Ok(Opened { verbs, cm, pd, mpa, patience: Duration::from_secs_f64(self.patience) })
     }
 }
 
@@ -110,40 +112,24 @@ pub struct Queues {
     pub cq: Arc<dyn Cq>,
 }
 
-/// A connection to be, or that is.
-pub struct Endpoint {
-    /// Its id.
-    pub id: CmId,
-    /// Its queues.
-    pub queues: Queues,
-    /// What the peer's private data was.
-    pub private_data: PrivateData,
-    events: Receiver<(CmId, Event)>,
+/// An id with a channel of its own that has no connection yet.
+pub struct Pending {
+    id: Id,
+    channel: EventChannel,
     patience: Duration,
 }
 
 /// Who waits for connections.
 pub struct Listener {
-    id: CmId,
-    events: Receiver<(CmId, Event)>,
+    pending: Pending,
 }
 
-/// A connection that was asked for.
-pub struct Request {
-    id: CmId,
-    /// What the peer said.
-    pub event: Event,
-    events: Receiver<(CmId, Event)>,
-}
-
-fn watched() -> (Handler, Receiver<(CmId, Event)>) {
-    let (sender, events) = mpsc::channel();
-    let handler: Handler = Arc::new(move |id: &CmId, event: &Event| {
-        // nobody listens to an endpoint that was dropped
-        let _ = sender.send((id.clone(), event.clone()));
-        Verdict::Keep
-    });
-    (handler, events)
+/// A connection that was asked for, or is.
+pub struct Endpoint {
+    /// Its queues.
+    pub queues: Queues,
+    pending: Pending,
+    closed: Cell<Option<Result<(), Errno>>>,
 }
 
 impl Opened {
@@ -151,98 +137,118 @@ impl Opened {
     pub fn pd(&self) -> &Arc<dyn Pd> {
         &self.pd
     }
-    /// Queues for one connection.
-    pub fn queues(&self, cap: QpCap) -> Result<Queues, Failure> {
-        let cq = self.verbs.create_cq(CQE)?;
-        let init = QpInitAttr { send_cq: cq.clone(), recv_cq: cq.clone(), cap, sq_sig_all: false };
-        Ok(Queues { qp: self.verbs.create_qp(&self.pd, &init)?, cq })
+    /// A new id.
+    pub fn create_id(&self) -> Result<Pending, Failure> {
+        let channel = EventChannel::new()?;
+        let id = self.cm.create_id(&channel);
+        id.set_option(Opt::Mpa(self.mpa))?;
+        Ok(Pending { id, channel, patience: self.patience })
     }
-    fn param(&self, queues: &Queues, private_data: &[u8], depth: u16) -> Result<ConnParam, Failure> {
-        let private_data = PrivateData::new(private_data)?;
-        Ok(ConnParam { qpn: queues.qp.qp_num(), ird: depth, ord: depth, private_data, mpa: Some(self.mpa), timeout: None })
+    /// A new id with the way to `remote`.
+    pub fn resolve(&self, remote: SocketAddr, source: Option<IpAddr>) -> Result<Pending, Failure> {
+        let pending = self.create_id()?;
+        pending.resolve_addr(remote, source)?;
+        pending.resolve_route()?;
+        Ok(pending)
     }
     /// Waits for connections at `address`.
     pub fn listen(&self, address: SocketAddr, backlog: u32) -> Result<Listener, Failure> {
-        let (handler, events) = watched();
-        let id = self.cm.create_id(self.device, handler)?;
-        id.bind(address)?;
-        id.listen(backlog).map_err(|e| format!("listen on {address}: {e}"))?;
-        Ok(Listener { id, events })
+        let pending = self.create_id()?;
+        pending.id.bind_addr(address)?;
+        pending.id.listen(backlog).map_err(|e| format!("listen on {address}: {e}"))?;
+        Ok(Listener { pending })
     }
-    /// A new id, for [`Opened::start`].
-    pub fn create_id(&self, remote: SocketAddr, source: Option<IpAddr>) -> Result<(CmId, Receiver<(CmId, Event)>), Failure> {
-        let (handler, events) = watched();
-        let id = self.cm.create_id(self.device, handler)?;
-        id.set_remote(remote)?;
-        if let Some(source) = source {
-            id.bind(SocketAddr::new(source, 0))?;
-        }
-        Ok((id, events))
-    }
-    /// Asks for a connection; [`Endpoint::connected`] waits for it. Receives may have been posted.
-    pub fn start(
-        &self,
-        (id, events): (CmId, Receiver<(CmId, Event)>),
-        queues: Queues,
-        private_data: &[u8],
-        depth: u16,
-    ) -> Result<Endpoint, Failure> {
-        let param = self.param(&queues, private_data, depth)?;
-        id.connect(&param).map_err(|e| format!("connect to {}: {e}", id.remote_addr()))?;
-        Ok(Endpoint { id, queues, private_data: PrivateData::default(), events, patience: self.patience })
-    }
-    /// Takes a connection; [`Endpoint::connected`] waits for it.
-    pub fn accept(&self, request: Request, queues: Queues, private_data: &[u8], depth: u16) -> Result<Endpoint, Failure> {
-        let Request { id, event, events } = request;
-        let param = self.param(&queues, private_data, depth)?;
-        id.accept(&param).map_err(|e| format!("accept of {}: {e}", id.remote_addr()))?;
-        Ok(Endpoint { id, queues, private_data: event.private_data, events, patience: self.patience })
+    /// Queues for one connection, which become those of its id. Receives may be posted then.
+    pub fn queues(&self, pending: &Pending, cap: QpCap) -> Result<Queues, Failure> {
+        let cq = self.verbs.create_cq(CQE)?;
+        let init = QpInitAttr { send_cq: cq.clone(), recv_cq: cq.clone(), cap, sq_sig_all: false };
+        Ok(Queues { qp: pending.id.create_qp(&self.pd, &init)?, cq })
     }
 }
 
-impl Listener {
-    /// Where.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.id.local_addr()
+impl Pending {
+    /// The next event, which must be a success.
+    fn happens(&self, what: &str) -> Result<Payload, Failure> {
+        let event = self.channel.get_event(self.patience).map_err(|e| format!("{what}: {e}; no event came within --patience"))?;
+        event.status().map_err(|e| format!("{what}: {}: {e}", event.kind()))?;
+        Ok(event.ack().1)
     }
+    /// Finds the device and the own address.
+    pub fn resolve_addr(&self, remote: SocketAddr, source: Option<IpAddr>) -> Result<(), Failure> {
+        self.id.resolve_addr(source.map(|ip| SocketAddr::new(ip, 0)), remote, self.patience)?;
+        self.happens(&format!("way to {remote}")).map(drop)
+    }
+    /// Finds the route.
+    pub fn resolve_route(&self) -> Result<(), Failure> {
+        self.id.resolve_route(self.patience)?;
+        self.happens("route").map(drop)
+    }
+    /// Who asks, or is asked.
+    pub fn remote_addr(&self) -> String {
+        self.id.get_peer_addr().map_or_else(|| "the peer".into(), |address| address.to_string())
+    }
+    /// Asks for a connection; [`Endpoint::connected`] waits for it.
+    pub fn connect(self, queues: Queues, depth: u8) -> Result<Endpoint, Failure> {
+        self.id.connect(&param(depth)).map_err(|e| format!("connect to {}: {e}", self.remote_addr()))?;
+        Ok(Endpoint { queues, pending: self, closed: Cell::new(None) })
+    }
+    /// Takes a connection; [`Endpoint::connected`] waits for it.
+    pub fn accept(self, queues: Queues, depth: u8) -> Result<Endpoint, Failure> {
+        self.id.accept(Some(&param(depth))).map_err(|e| format!("accept of {}: {e}", self.remote_addr()))?;
+        Ok(Endpoint { queues, pending: self, closed: Cell::new(None) })
+    }
+}
+
+/// As many Reads each way.
+fn param(depth: u8) -> ConnParam {
+    ConnParam { responder_resources: depth, initiator_depth: depth, ..ConnParam::default() }
+}
+
+impl Listener {
     /// The next who asks; none after `bound`.
-    pub fn next(&self, bound: Duration) -> Option<Request> {
-        let deadline = Instant::now() + bound;
-        loop {
-            let (id, event) = self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
-            if event.kind == EventKind::ConnectRequest {
-                let (handler, events) = watched();
-                id.set_handler(handler);
-                return Some(Request { id, event, events });
+    pub fn next(&self, bound: Duration) -> Result<Option<Pending>, Failure> {
+        let event = match self.pending.channel.get_event(bound) {
+            Ok(event) => event,
+            Err(Errno::TimedOut | Errno::Again) => return Ok(None),
+            Err(e) => return Err(e.into()),
+        };
+        match event.ack() {
+            (id, Payload::ConnectRequest { .. }) => {
+                let channel = EventChannel::new()?;
+                id.migrate_id(&channel)?;
+                Ok(Some(Pending { id, channel, patience: self.pending.patience }))
             }
+            (_, other) => Err(format!("{} where a request was awaited", other.kind()).into()),
         }
     }
 }
 
 impl Endpoint {
     /// Waits until it is connected.
-    pub fn connected(&mut self) -> Result<(), Failure> {
-        let (_, event) = self.events.recv_timeout(self.patience).map_err(|_| "no connection came within --patience")?;
-        match event.kind {
-            EventKind::ConnectReply | EventKind::Established => {
-                event.status.map_err(|e| format!("{}: {e}", self.id.remote_addr()))?;
-                if event.kind == EventKind::ConnectReply {
-                    self.private_data = event.private_data;
-                }
-                Ok(())
-            }
-            other => Err(format!("{} where a connection was awaited", other.name()).into()),
+    pub fn connected(&self) -> Result<(), Failure> {
+        match self.pending.happens(&self.pending.remote_addr())? {
+            Payload::Established(_) => Ok(()),
+            other => Err(format!("{} where a connection was awaited", other.kind()).into()),
         }
     }
     /// Longest wait for the peer.
-    pub fn patience(&self) -> Duration {
-        self.patience
+    pub const fn patience(&self) -> Duration {
+        self.pending.patience
     }
-    /// Has the connection ended?
+    /// Has the connection left RTS?
     pub fn closed(&self) -> bool {
-        !matches!(self.id.state(), ironwarp_iwcm::State::Established)
+        self.queues.qp.query().state != QpState::Rts
     }
-    /// As [`Endpoint::closed`], but what is flushed may be seen a moment before the end is told.
+    /// Was its end told?
+    pub fn disconnected(&self) -> bool {
+        while let Some(event) = self.pending.channel.try_get_event() {
+            if let (_, Payload::Disconnected(status)) = event.ack() {
+                self.closed.set(Some(status));
+            }
+        }
+        self.closed.get().is_some()
+    }
+    /// As [`Endpoint::closed`], but what is flushed may be seen a moment before the state.
     pub fn closes(&self) -> bool {
         let start = Instant::now();
         while !self.closed() {
@@ -253,51 +259,48 @@ impl Endpoint {
         }
         true
     }
+    /// Closes in order; the end is told later.
+    pub fn disconnect(&self) -> Result<(), Errno> {
+        self.pending.id.disconnect()
+    }
     /// Waits for the connection's end.
     pub fn wait_closed(&self) -> Result<(), Errno> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.patience();
         loop {
-            match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok((_, event)) if event.kind == EventKind::Close => return event.status,
-                Ok(_) => {}
-                Err(_) => return Err(Errno::TimedOut),
+            if let Some(status) = self.closed.get() {
+                return status;
+            }
+            let event = self.pending.channel.get_event(deadline.saturating_duration_since(Instant::now()))?;
+            if let (_, Payload::Disconnected(status)) = event.ack() {
+                self.closed.set(Some(status));
             }
         }
     }
     /// The next completion. With `spin` it is looked for without a pause.
     pub fn complete(&self, spin: bool) -> Result<Wc, Failure> {
         let mut found = Vec::with_capacity(1);
-        let deadline = Instant::now() + self.patience;
+        let mut deadline = Instant::now() + self.patience();
+        let mut ending = false;
         let cq = &self.queues.cq;
-        loop {
-            if cq.poll(1, &mut found)? > 0 {
-                return Ok(found[0]);
+        while cq.poll(1, &mut found)? == 0 {
+            if !ending && self.closed() {
+                // what is flushed comes a moment after the state
+                ending = true;
+                deadline = deadline.min(Instant::now() + FLUSH);
+            } else if Instant::now() >= deadline {
+                return Err(if ending { "the connection has ended" } else { "no completion came within --patience" }.into());
             }
             if spin {
                 std::hint::spin_loop();
-                if self.closed() && cq.poll(1, &mut found)? == 0 {
-                    return Err("the connection has ended".into());
-                }
-                if Instant::now() < deadline {
-                    continue;
-                }
-            } else {
-                cq.req_notify(false)?;
-                if cq.poll(1, &mut found)? > 0 {
-                    return Ok(found[0]);
-                }
-                if cq.wait(LOOK)? || Instant::now() < deadline {
-                    if self.closed() && cq.poll(1, &mut found)? == 0 {
-                        return Err("the connection has ended".into());
-                    }
-                    if !found.is_empty() {
-                        return Ok(found[0]);
-                    }
-                    continue;
-                }
+                continue;
             }
-            return Err("no completion came within --patience".into());
+            cq.req_notify(false)?;
+            if cq.poll(1, &mut found)? > 0 {
+                break;
+            }
+            cq.wait(LOOK.min(deadline.saturating_duration_since(Instant::now())))?;
         }
+        Ok(found[0])
     }
     /// The next completion, which must be a success.
     pub fn success(&self, spin: bool) -> Result<Wc, Failure> {
@@ -311,7 +314,7 @@ impl Endpoint {
     }
     /// Closes in order, and waits for the end.
     pub fn close(self) -> Result<(), Failure> {
-        self.id.disconnect(false)?;
+        self.disconnect()?;
         match self.wait_closed() {
             // the peer may be faster and harder
             Ok(()) | Err(Errno::ConnectionReset) => {}
@@ -321,15 +324,11 @@ impl Endpoint {
     }
     /// Gives everything back.
     pub fn destroy(self) -> Result<(), Failure> {
-        self.id.destroy()?;
-        self.queues.qp.destroy()?;
+        // no event may be left unacknowledged
+        self.disconnected();
+        self.pending.id.destroy_qp()?;
+        self.disconnected();
+        self.pending.id.destroy_id()?;
         Ok(())
-    }
-}
-
-impl Request {
-    /// Who asks.
-    pub fn remote_addr(&self) -> SocketAddr {
-        self.id.remote_addr()
     }
 }

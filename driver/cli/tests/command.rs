@@ -290,7 +290,11 @@ fn cmtime_prints_a_row_for_each_step_and_one_for_plain_sockets() {
     let served = pair_of_adapters();
     let text = both(&served, "cmtime", &["-c", "6"], &["-s", "192.0.2.2"]);
     let steps: Vec<_> = text.lines().skip(1).map(|row| row[..14].trim_end().to_owned()).collect();
-    assert_eq!(steps, ["create id", "create qp", "connect call", "connected", "disconnect", "destroy", "plain sockets"], "{text}");
+    assert_eq!(
+        steps,
+        ["create id", "resolve addr", "resolve route", "create qp", "connect call", "connected", "disconnect", "destroy", "plain sockets"],
+        "{text}"
+    );
     for row in text.lines().skip(1) {
         let numbers: Vec<f64> = row[14..].split_whitespace().map(|n| n.parse().expect("a number")).collect();
         assert!(numbers.len() == 4 && numbers.iter().all(|n| n.is_finite()), "{row}");

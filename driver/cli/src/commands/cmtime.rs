@@ -68,7 +68,8 @@ impl Step {
 }
 
 fn client(args: &Args, opened: &Opened, server: SocketAddr) -> Result<Vec<Row>, Failure> {
-    let [mut create_id, mut create_qp, mut connect, mut disconnect, mut destroy] = [(); 5].map(|()| Step::default());
+    let [mut create_id, mut resolve_addr, mut resolve_route, mut create_qp, mut connect, mut disconnect, mut destroy] =
+        [(); 7].map(|()| Step::default());
     let mut established = Step::default();
     let mut ends: Vec<Endpoint> = Vec::new();
     let began = Instant::now();
@@ -78,13 +79,15 @@ fn client(args: &Args, opened: &Opened, server: SocketAddr) -> Result<Vec<Row>, 
         left -= batch;
         let mut open = Vec::new();
         for _ in 0..batch {
-            let id = create_id.run(|| opened.create_id(server, None))?;
-            let queues = create_qp.run(|| opened.queues(QpCap::default()))?;
+            let pending = create_id.run(|| opened.create_id())?;
+            resolve_addr.run(|| pending.resolve_addr(server, None))?;
+            resolve_route.run(|| pending.resolve_route())?;
+            let queues = create_qp.run(|| opened.queues(&pending, QpCap::default()))?;
             let asked = Instant::now();
-            let end = connect.run(|| opened.start(id, queues, b"", 1))?;
+            let end = connect.run(|| pending.connect(queues, 1))?;
             open.push((asked, end));
         }
-        for (asked, mut end) in open {
+        for (asked, end) in open {
             end.connected()?;
             // those of a batch overlap: each is timed from its own connect call
             established.each.push(asked.elapsed());
@@ -93,7 +96,7 @@ fn client(args: &Args, opened: &Opened, server: SocketAddr) -> Result<Vec<Row>, 
     }
     established.total = began.elapsed();
     for end in &ends {
-        disconnect.run(|| end.id.disconnect(false))?;
+        disconnect.run(|| end.disconnect())?;
     }
     for end in ends {
         // the peer may have been harder
@@ -103,6 +106,8 @@ fn client(args: &Args, opened: &Opened, server: SocketAddr) -> Result<Vec<Row>, 
     disconnect.each = disconnect.each.chunks(2).map(|two| two.iter().sum()).collect();
     Ok(vec![
         create_id.row("create id"),
+        resolve_addr.row("resolve addr"),
+        resolve_route.row("resolve route"),
         create_qp.row("create qp"),
         connect.row("connect call"),
         established.row("connected"),
@@ -147,12 +152,12 @@ fn serve(args: &Args, opened: &Opened) -> Outcome {
     let mut ends: Vec<Endpoint> = Vec::new();
     let mut served = 0;
     while !stop.requested() && (served < args.connections || !ends.is_empty()) {
-        if let Some(request) = listener.next(if ends.is_empty() { LOOK } else { Duration::from_millis(1) }) {
-            let queues = opened.queues(QpCap::default())?;
-            ends.push(opened.accept(request, queues, b"", 1)?);
+        if let Some(request) = listener.next(if ends.is_empty() { LOOK } else { Duration::from_millis(1) })? {
+            let queues = opened.queues(&request, QpCap::default())?;
+            ends.push(request.accept(queues, 1)?);
             served += 1;
         }
-        let (over, live) = ends.into_iter().partition(|end| end.id.state() == ironwarp_iwcm::State::Idle);
+        let (over, live) = ends.into_iter().partition(Endpoint::disconnected);
         ends = live;
         let over: Vec<Endpoint> = over;
         for end in over {

@@ -2,7 +2,7 @@
 //! `perf`: bandwidth and latency of Send, RDMA Write and RDMA Read, with the columns of perftest. Both ends are this command; what is measured is agreed on by one Send
 //! each way after the connection is there.
 use crate::{
-    endpoint::{Endpoint, EndpointArgs, Opened, Queues},
+    endpoint::{Endpoint, EndpointArgs, Opened, Pending, Queues},
     output::line,
     Failure, Outcome,
 };
@@ -66,8 +66,8 @@ pub struct Args {
     #[arg(short = 't', long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=256))]
     tx_depth: u32,
     /// Reads that may be outstanding.
-    #[arg(short = 'o', long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=128))]
-    outs: u16,
+    #[arg(short = 'o', long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=128))]
+    outs: u8,
     /// Wait for completions instead of looking for them without a pause.
     #[arg(short = 'e', long)]
     events: bool,
@@ -133,10 +133,10 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn prepare(args: &Args, opened: &Opened) -> Result<Prepared, Failure> {
+    fn prepare(args: &Args, opened: &Opened, pending: &Pending) -> Result<Prepared, Failure> {
         let depth = if args.measure == Measure::Lat { 1 } else { args.tx_depth.min(args.iters) };
         let cap = QpCap { max_send_wr: depth + 2, max_recv_wr: 2 * depth + 2, ..QpCap::default() };
-        let queues = opened.queues(cap)?;
+        let queues = opened.queues(pending, cap)?;
         let note = opened.pd().alloc_mr(2 * AGREEMENT, Access::LOCAL_WRITE)?;
         // one half goes out, the other is where the peer writes
         let all = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
@@ -231,7 +231,10 @@ impl Run<'_> {
             self.post(self.op(peer))?;
         }
         self.wait(iters, 0)?;
-        Ok(start.elapsed())
+        let took = start.elapsed();
+        // the peer must not find the connection closed when it sends its last credit
+        self.wait(iters, if self.args.verb == Verb::Send { iters / depth } else { 0 })?;
+        Ok(took)
     }
     /// Each round: a message there and, but for Read, one back. Write is seen in memory: its last octet counts the rounds.
     fn latency(&self, peer: &Agreement, first: bool) -> Result<Vec<Duration>, Failure> {
@@ -248,14 +251,16 @@ impl Run<'_> {
                 Verb::Write => {
                     let go = || -> Result<(), Failure> {
                         self.data.write(size - 1, &[mark])?;
-                        self.post(self.op(peer))?;
-                        self.done().map(drop)
+                        self.post(self.op(peer))
                     };
+                    // what was written a round ago is complete before the next is posted; the last need not be
                     if first {
+                        self.wait(round, 0)?;
                         go()?;
                     }
                     self.written(2 * size - 1, mark)?;
                     if !first {
+                        self.wait(round, 0)?;
                         go()?;
                     }
                 }
@@ -344,26 +349,23 @@ fn report_latency(args: &Args, mut each: Vec<Duration>, json: bool) {
 pub fn run(args: &Args, json: bool) -> Outcome {
     let opened = args.endpoint.open()?;
     let first = args.server.is_some();
-    let Prepared { queues, note, data, depth } = Run::prepare(args, &opened)?;
-    let end = match args.server {
-        Some(server) => {
-            let id = opened.create_id(SocketAddr::new(server, args.port), None)?;
-            opened.start(id, queues, b"", args.outs)?
-        }
+    let pending = match args.server {
+        Some(server) => opened.resolve(SocketAddr::new(server, args.port), None)?,
         None => {
             let stop = crate::stop::Stop::on_signals()?;
             let listener = opened.listen(SocketAddr::new(args.bind_address, args.port), 1)?;
-            let request = loop {
-                match listener.next(LOOK) {
+            loop {
+                match listener.next(LOOK)? {
                     Some(request) => break request,
                     None if stop.requested() => return Ok(false),
                     None => {}
                 }
-            };
-            opened.accept(request, queues, b"", args.outs)?
+            }
         }
     };
-    let mut run = Run { args, end, note, data, depth, sent: Cell::new(0), received: Cell::new(0) };
+    let Prepared { queues, note, data, depth } = Run::prepare(args, &opened, &pending)?;
+    let end = if first { pending.connect(queues, args.outs)? } else { pending.accept(queues, args.outs)? };
+    let run = Run { args, end, note, data, depth, sent: Cell::new(0), received: Cell::new(0) };
     run.end.connected()?;
     if args.verb == Verb::Send {
         for _ in 0..2 * depth {

@@ -4,7 +4,7 @@
 //! A round, as the client sees it: Send "my buffer is here" - the server reads it, Send "go on" - Send "write it there" - the server writes it back, Send "done". A message is
 //! 16 octets: address (8), key (4), length (4), big endian.
 use crate::{
-    endpoint::{Endpoint, EndpointArgs, Opened, Request},
+    endpoint::{Endpoint, EndpointArgs, Opened, Pending, Queues},
     output::line,
     Failure, Outcome,
 };
@@ -143,8 +143,8 @@ fn text(octets: &[u8]) -> String {
     String::from_utf8_lossy(octets.split(|b| *b == 0).next().unwrap_or_default()).into_owned()
 }
 
-fn queues(opened: &Opened, buffers: &[Arc<dyn Mr>; 4]) -> Result<crate::endpoint::Queues, Failure> {
-    let queues = opened.queues(QpCap { max_send_wr: 16, max_recv_wr: RECEIVES as u32, ..QpCap::default() })?;
+fn queues(opened: &Opened, pending: &Pending, buffers: &[Arc<dyn Mr>; 4]) -> Result<Queues, Failure> {
+    let queues = opened.queues(pending, QpCap { max_send_wr: 16, max_recv_wr: RECEIVES as u32, ..QpCap::default() })?;
     for n in 0..RECEIVES as u64 {
         Ping::post_receive(&queues.qp, &buffers[0], n)?;
     }
@@ -153,9 +153,9 @@ fn queues(opened: &Opened, buffers: &[Arc<dyn Mr>; 4]) -> Result<crate::endpoint
 
 fn client(args: &Args, opened: &Opened) -> Result<u32, Failure> {
     let buffers = Ping::buffers(opened, args.size)?;
-    let queues = queues(opened, &buffers)?;
-    let id = opened.create_id(SocketAddr::new(args.addr, args.port), args.source)?;
-    let mut end = opened.start(id, queues, b"", 1)?;
+    let pending = opened.resolve(SocketAddr::new(args.addr, args.port), args.source)?;
+    let queues = queues(opened, &pending, &buffers)?;
+    let end = pending.connect(queues, 1)?;
     end.connected()?;
     let [receive, send, data, back] = buffers;
     let mut ping = Ping { end, receive, send, data, back, early: Vec::new() };
@@ -183,10 +183,10 @@ fn client(args: &Args, opened: &Opened) -> Result<u32, Failure> {
     Ok(rounds)
 }
 
-fn serve(args: &Args, opened: &Opened, request: Request) -> Result<u32, Failure> {
+fn serve(args: &Args, opened: &Opened, request: Pending) -> Result<u32, Failure> {
     let buffers = Ping::buffers(opened, args.size)?;
-    let queues = queues(opened, &buffers)?;
-    let mut end = opened.accept(request, queues, b"", 1)?;
+    let queues = queues(opened, &request, &buffers)?;
+    let end = request.accept(queues, 1)?;
     end.connected()?;
     let [receive, send, data, back] = buffers;
     let mut ping = Ping { end, receive, send, data, back, early: Vec::new() };
@@ -235,11 +235,10 @@ pub fn run(args: &Args, json: bool) -> Outcome {
         return Ok(true);
     }
     let listener = opened.listen(SocketAddr::new(args.addr, args.port), 0)?;
-    tracing::info!("listening on {}", listener.local_addr());
     let mut good = true;
     std::thread::scope(|scope| {
         while !stop.requested() {
-            let Some(request) = listener.next(LOOK) else { continue };
+            let Some(request) = listener.next(LOOK)? else { continue };
             let peer = request.remote_addr();
             if !args.persistent {
                 return serve(args, &opened, request).map(|rounds| ended(rounds, "server"));

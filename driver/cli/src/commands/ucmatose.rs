@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ucmatose`: many connections at once, messages both ways on each, then every end; as librdmacm's ucmatose, with its lines.
 use crate::{
-    endpoint::{Endpoint, EndpointArgs, Opened, Queues},
+    endpoint::{Endpoint, EndpointArgs, Opened, Pending, Queues},
     output::line,
     Failure, Outcome,
 };
@@ -46,9 +46,9 @@ struct Node {
     sent: u16,
 }
 
-fn queues(args: &Args, opened: &Opened) -> Result<(Queues, Arc<dyn Mr>), Failure> {
+fn queues(args: &Args, opened: &Opened, pending: &Pending) -> Result<(Queues, Arc<dyn Mr>), Failure> {
     let wrs = u32::from(args.count).max(1);
-    let queues = opened.queues(QpCap { max_send_wr: wrs, max_recv_wr: wrs, ..QpCap::default() })?;
+    let queues = opened.queues(pending, QpCap { max_send_wr: wrs, max_recv_wr: wrs, ..QpCap::default() })?;
     if args.count == 0 {
         // connections alone: nothing is registered
         return Ok((queues, Arc::new(Nothing)));
@@ -78,16 +78,16 @@ impl Mr for Nothing {
     fn rkey(&self) -> u32 {
         0
     }
-    fn read(&self, _offset: usize, _to: &mut [u8]) -> Result<(), ironwarp_iwcm::Errno> {
-        Err(ironwarp_iwcm::Errno::Fault)
+    fn read(&self, _offset: usize, _to: &mut [u8]) -> Result<(), ironwarp_rdmacm::Errno> {
+        Err(ironwarp_rdmacm::Errno::Fault)
     }
-    fn write(&self, _offset: usize, _from: &[u8]) -> Result<(), ironwarp_iwcm::Errno> {
-        Err(ironwarp_iwcm::Errno::Fault)
+    fn write(&self, _offset: usize, _from: &[u8]) -> Result<(), ironwarp_rdmacm::Errno> {
+        Err(ironwarp_rdmacm::Errno::Fault)
     }
-    fn rekey(&self, _access: Access) -> Result<(u32, u32), ironwarp_iwcm::Errno> {
-        Err(ironwarp_iwcm::Errno::Invalid)
+    fn rekey(&self, _access: Access) -> Result<(u32, u32), ironwarp_rdmacm::Errno> {
+        Err(ironwarp_rdmacm::Errno::Invalid)
     }
-    fn dereg(&self) -> Result<(), ironwarp_iwcm::Errno> {
+    fn dereg(&self) -> Result<(), ironwarp_rdmacm::Errno> {
         Ok(())
     }
 }
@@ -118,9 +118,9 @@ impl Node {
 fn connect(args: &Args, opened: &Opened, server: IpAddr) -> Result<Vec<Node>, Failure> {
     let mut nodes = Vec::new();
     for _ in 0..args.connections {
-        let (queues, memory) = queues(args, opened)?;
-        let id = opened.create_id(SocketAddr::new(server, args.port), None)?;
-        nodes.push(Node { end: opened.start(id, queues, b"", 1)?, memory, received: 0, sent: 0 });
+        let pending = opened.resolve(SocketAddr::new(server, args.port), None)?;
+        let (queues, memory) = queues(args, opened, &pending)?;
+        nodes.push(Node { end: pending.connect(queues, 1)?, memory, received: 0, sent: 0 });
     }
     Ok(nodes)
 }
@@ -130,14 +130,14 @@ fn accept(args: &Args, opened: &Opened) -> Result<Option<Vec<Node>>, Failure> {
     let listener = opened.listen(SocketAddr::new(args.bind, args.port), args.connections.into())?;
     let mut nodes = Vec::new();
     while nodes.len() < args.connections.into() {
-        let Some(request) = listener.next(LOOK) else {
+        let Some(request) = listener.next(LOOK)? else {
             if stop.requested() {
                 return Ok(None);
             }
             continue;
         };
-        let (queues, memory) = queues(args, opened)?;
-        nodes.push(Node { end: opened.accept(request, queues, b"", 1)?, memory, received: 0, sent: 0 });
+        let (queues, memory) = queues(args, opened, &request)?;
+        nodes.push(Node { end: request.accept(queues, 1)?, memory, received: 0, sent: 0 });
     }
     Ok(Some(nodes))
 }
@@ -155,7 +155,7 @@ fn test(args: &Args) -> Result<bool, Failure> {
             nodes
         }
     };
-    for node in &mut nodes {
+    for node in &nodes {
         node.end.connected()?;
     }
     if args.count > 0 {
@@ -184,7 +184,7 @@ fn test(args: &Args) -> Result<bool, Failure> {
     }
     line("cmatose: disconnecting");
     for node in &nodes {
-        node.end.id.disconnect(false)?;
+        node.end.disconnect()?;
     }
     for node in nodes {
         // a reset by a peer that was faster is an end as well

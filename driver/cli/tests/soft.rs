@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The commands that talk to a peer, on the host's own TCP over loopback.
+use std::{
+    net::TcpListener,
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+const BOUND: Duration = Duration::from_secs(60);
+
+fn ironwarp(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ironwarp"));
+    command.args(arguments).env_remove("RUST_LOG").env_remove("IRONWARP_DEVICE").stdin(Stdio::null());
+    command
+}
+
+/// Ends with the test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // ended already, if the test went well
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Does a socket of this machine listen on the port? Asked of the kernel's table: a trial connection would be one of the server's.
+fn listens(port: &str) -> bool {
+    let local = format!(":{:04X} ", port.parse::<u16>().expect("a port"));
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("/proc");
+    table.lines().any(|row| row.contains(&local) && row.split_whitespace().nth(3) == Some("0A"))
+}
+
+/// Starts a server on a free port, then the client against it as soon as it listens; both must end well. What they print.
+fn both(command: &[&str], server: &[&str], client: &[&str]) -> (String, String) {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("loopback").port().to_string();
+    let common = [command, &["--device", "soft", "-p", &port]].concat();
+    let mut serving =
+        Server(ironwarp(&[&common[..], server].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts"));
+    let start = Instant::now();
+    while !listens(&port) {
+        assert!(start.elapsed() < BOUND, "the server does not listen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output: Output = ironwarp(&[&common[..], client].concat()).output().expect("starts");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(output.status.success(), "{command:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    while serving.0.try_wait().expect("is our child").is_none() {
+        assert!(start.elapsed() < BOUND, "the server does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut served = [String::new(), String::new()];
+    std::io::Read::read_to_string(&mut serving.0.stdout.take().expect("piped"), &mut served[0]).expect("UTF-8");
+    std::io::Read::read_to_string(&mut serving.0.stderr.take().expect("piped"), &mut served[1]).expect("UTF-8");
+    assert!(serving.0.wait().expect("is our child").success(), "{served:?}");
+    (text, std::mem::take(&mut served[0]))
+}
+
+#[test]
+fn rping_brings_back_what_it_sent() {
+    let (client, server) = both(&["rping", "-v"], &["-s"], &["-c", "-a", "127.0.0.1", "-C", "3", "-V"]);
+    assert!(client.starts_with("ping data: rdma-ping-0: ABC"), "{client}");
+    assert!(server.starts_with("server ping data: rdma-ping-0: ABC"), "{server}");
+    assert!(client.contains("3 rounds") && server.contains("3 rounds"), "{client}{server}");
+    both(&["rping", "-S", "1000000", "--mpa1", "--markers"], &["-s"], &["-c", "-a", "127.0.0.1", "-C", "2", "-V"]);
+    both(&["rping", "--p2p", "--no-crc"], &["-s"], &["-c", "-a", "127.0.0.1", "-C", "2", "-V"]);
+}
+
+#[test]
+fn perf_measures_every_verb_in_perftests_columns() {
+    for verb in ["send", "write", "read"] {
+        for (measure, column) in [("bw", "BW average"), ("lat", "t_typical")] {
+            // more messages than either queue holds
+            let (text, _) = both(&["perf", verb, measure, "-s", "5000", "-n", "301"], &[], &["127.0.0.1"]);
+            let rows: Vec<_> = text.lines().collect();
+            assert!(rows.len() == 2 && rows[0].contains(column), "{verb} {measure}: {text}");
+            let numbers: Vec<f64> = rows[1].split_whitespace().map(|n| n.parse().expect("a number")).collect();
+            assert!(numbers[..2] == [5000.0, 301.0] && numbers.iter().all(|n| *n > 0.0), "{verb} {measure}: {text}");
+        }
+    }
+}
+
+#[test]
+fn ucmatose_and_cmtime_use_many_connections() {
+    let (text, served) = both(&["ucmatose", "-c", "20", "-C", "4"], &[], &["-s", "127.0.0.1"]);
+    assert_eq!(text.lines().filter(|line| *line == "disconnected").count(), 20, "{text}");
+    assert!(text.contains("data transfers complete") && served.contains("sending replies"), "{text}{served}");
+    let (text, _) = both(&["cmtime", "-c", "20"], &[], &["-s", "127.0.0.1"]);
+    assert_eq!(text.lines().count(), 10, "{text}");
+}
