@@ -110,10 +110,9 @@ fn process_removed(id: &Arc<Inner>) {
     let kinds: &[EventKind] = {
         let body = id.body();
         match body.state {
-            // the end of the verb looks again
-            _ if body.verb => &[],
             State::ConnSent => &[EventKind::ConnectReply],
-            State::ConnRecv if body.owed => &[EventKind::Established, EventKind::Close],
+            // its accept is under way: there was a queue pair
+            State::ConnRecv => &[EventKind::Established, EventKind::Close],
             State::Established | State::Closing => &[EventKind::Close],
             _ => &[],
         }

@@ -61,6 +61,7 @@ fn def_2_a_connect_that_fails_at_any_step_leaves_nothing() {
     let rig = Rig::new();
     let id = rig.id();
     assert_eq!(id.connect(&param(99)), Err(Errno::Invalid), "no such queue pair");
+    rig.provider.add_qp(1 << 24);
     for wrong in [
         ironwarp_iwcm::ConnParam { qpn: 1 << 24, ..param(1) },
         ironwarp_iwcm::ConnParam { ird: 0x4000, ..param(1) },
@@ -81,9 +82,12 @@ fn def_2_a_connect_that_fails_at_any_step_leaves_nothing() {
     assert_eq!(rig.client.told(), []);
     // the largest values that fit
     let largest = ironwarp_iwcm::ConnParam { ird: 0x3fff, ord: 0x3fff, ..param(1) };
-    id.connect(&largest).unwrap();
-    rig.provider.end(rig.provider.connection_of(1), EventKind::ConnectReply, Err(Errno::TimedOut)).unwrap();
-    drain(&rig.cm);
+    // again: with the work items that it has
+    for _ in 0..2 {
+        id.connect(&largest).unwrap();
+        rig.provider.end(rig.provider.connection_of(1), EventKind::ConnectReply, Err(Errno::TimedOut)).unwrap();
+        drain(&rig.cm);
+    }
     drop((no_remote, id));
     rig.end();
 }
@@ -761,8 +765,12 @@ fn def_45_a_device_goes_away_within_a_verb() {
         let rig = Rig::new();
         let id = rig.id();
         let (cm, device) = (rig.cm.clone(), rig.device);
-        let remove = move |_: &ironwarp_iwcm::IdRef| {
+        let remove = move |id: &ironwarp_iwcm::IdRef| {
             cm.remove_device(device)?;
+            if verb == 0 {
+                // rejected, not told
+                id.event(Event::new(EventKind::ConnectRequest, address(LOCAL), address(REMOTE)))?;
+            }
             // whatever is told now, the call has not returned
             drain(&cm);
             if verb == 2 {
@@ -1136,6 +1144,9 @@ fn addresses_are_the_real_ones() {
         assert_eq!(id.local_addr(), any(2000 + n));
         let connection = rig.provider.connection_of(1);
         assert_eq!((id.provider_data(), id.provider_refs()), (connection, 1));
+        let second = rig.provider.id_of(connection).as_ref().clone();
+        assert_eq!(id.provider_refs(), 2);
+        drop(second);
         let status = if n == 0 { Err(Errno::TimedOut) } else { Ok(()) };
         rig.provider.raise(connection, EventKind::ConnectReply, status).unwrap();
         drain(&rig.cm);
