@@ -2,7 +2,7 @@
 //! The manager's own thread and its observers; and what an event says in the fields of the kernel.
 mod scripted;
 
-use ironwarp_iwcm::{Depths, DeviceChange, Event, EventKind, IwCm};
+use ironwarp_iwcm::{Depths, DeviceChange, Event, EventKind, IwCm, State};
 use scripted::{address, Client, Scripted, LOCAL, REMOTE};
 use std::sync::{Arc, Mutex};
 
@@ -67,4 +67,6 @@ fn depths_in_the_fields_of_the_kernel() {
 fn numbers_and_names_are_the_kernels() {
     let names: Vec<_> = EventKind::ALL.map(|kind| format!("{} {}", kind.name(), kind as u32)).into();
     assert_eq!(names, ["CONNECT_REQUEST 1", "CONNECT_REPLY 2", "ESTABLISHED 3", "DISCONNECT 4", "CLOSE 5"]);
+    let states = State::ALL.map(State::name);
+    assert_eq!(states, ["IDLE", "LISTEN", "CONN_RECV", "CONN_SENT", "ESTABLISHED", "CLOSING", "DESTROYING"]);
 }
