@@ -49,6 +49,11 @@ impl Side {
         let init = QpInitAttr { send_cq: self.cq.clone(), recv_cq: self.cq.clone(), cap: QpCap::default(), sq_sig_all: false };
         self.verbs.create_qp(&self.pd, &init).expect("a queue pair")
     }
+    /// A counter of the connection manager, which must have one of that name.
+    fn counter(&self, name: &str) -> u64 {
+        let rows = self.cm.counters().rows();
+        rows.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("no counter {name}")).1
+    }
     fn id(&self, watch: &Watch) -> CmId {
         self.cm.create_id(self.device, watch.handler.clone()).expect("an id")
     }
@@ -141,21 +146,17 @@ impl Rig {
         assert_eq!((reply.status, &*reply.private_data), (Ok(()), &b"reply"[..]));
         Pair { client, server, client_qp, server_qp, at_client, at_server, listener }
     }
-    /// Nothing is left of anything.
+    /// Nothing is left of anything, and nothing odd has happened.
     pub fn assert_empty(&self) {
         for side in [&self.client, &self.server] {
             let start = Instant::now();
-            while side.cm.counters().rows()[0].1 != 0 {
+            while ["cmIds", "cmIdRefs", "cmQpRefs"].iter().any(|name| side.counter(name) != 0) {
                 assert!(start.elapsed() < BOUND, "{:?}", side.cm.counters());
                 std::thread::sleep(Duration::from_millis(5));
             }
-            let odd = side
-                .cm
-                .counters()
-                .rows()
-                .into_iter()
-                .filter(|(name, value)| ["cmEventsOdd", "cmWaitsBounded"].contains(name) && *value > 0);
-            assert_eq!(odd.count(), 0, "{:?}", side.cm.counters());
+            for name in ["cmEventsOdd", "cmDuplicateReplies", "cmWaitsBounded", "cmHandlerPanics"] {
+                assert_eq!(side.counter(name), 0, "{name}: {:?}", side.cm.counters());
+            }
         }
     }
 }
@@ -660,7 +661,7 @@ pub fn lives(rig: &Rig, count: usize, rng: &mut impl Rng) -> usize {
         take_all();
         for (side, ids) in [(&rig.client, 0), (&rig.server, 1)] {
             let start = Instant::now();
-            while side.cm.counters().rows()[0].1 > ids {
+            while side.counter("cmIds") > ids {
                 assert!(start.elapsed() < BOUND, "life {n}, {life:?}: {:?}", side.cm.counters());
                 std::thread::yield_now();
             }

@@ -42,6 +42,9 @@ use std::{
 /// The adapter is looked after in at least this interval.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
 
+/// From taking events to having raised them: far more than it takes.
+const RAISE_BOUND: Duration = Duration::from_secs(5);
+
 /// What an application chooses when it opens an adapter.
 #[derive(Clone, Debug)]
 pub struct OffloadConfig {
@@ -177,16 +180,14 @@ impl Shared {
         }
         Ok(mpa)
     }
-    /// Waits until every event that the dispatcher has taken so far is raised; at once in the dispatcher itself.
+    /// Waits until every event that the dispatcher has taken so far is raised. Raising waits for nobody, so this takes microseconds; a dispatcher that died
+    /// is noticed by the bound.
     fn wait_raised(&self) {
-        let mut inner = lock(&self.inner);
+        let inner = lock(&self.inner);
         let taken = inner.taken;
-        while inner.raised < taken {
-            let (next, timeout) = self.progress.wait_timeout(inner, HEALTH_INTERVAL).unwrap_or_else(PoisonError::into_inner);
-            inner = next;
-            if timeout.timed_out() && inner.stop {
-                return;
-            }
+        let waited = self.progress.wait_timeout_while(inner, RAISE_BOUND, |inner| inner.raised < taken);
+        if waited.unwrap_or_else(PoisonError::into_inner).1.timed_out() {
+            tracing::error!("{}: the dispatcher does not raise what it has taken", self.config.name);
         }
     }
 }
