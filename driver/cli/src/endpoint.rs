@@ -55,6 +55,20 @@ pub struct EndpointArgs {
     patience: f64,
 }
 
+/// Whom to talk to, in the manner of librdmacm's own programs.
+#[derive(clap::Args, Clone, Debug)]
+pub struct PeerArgs {
+    /// The server's address; without it this is the server.
+    #[arg(short = 's', long)]
+    pub server: Option<IpAddr>,
+    /// Address to listen on.
+    #[arg(short = 'b', long, default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    pub bind: IpAddr,
+    /// Port.
+    #[arg(short = 'p', long, default_value_t = 7471)]
+    pub port: u16,
+}
+
 /// An opened device.
 pub struct Opened {
     verbs: Arc<dyn ironwarp_verbs::Device>,

@@ -70,8 +70,8 @@ pub(crate) struct Body {
     /// The first of `sq` that is not sent.
     pub(crate) next: usize,
     pub(crate) rq: VecDeque<RecvWr>,
-    /// Read Requests of the peer that are not answered.
-    pub(crate) responses: VecDeque<ReadRequest>,
+    /// Read Requests of the peer that are not answered, with their MSN.
+    pub(crate) responses: VecDeque<(ReadRequest, u32)>,
     /// A responder is silent until the peer's first FPDU (MPA-6).
     pub(crate) may_send: bool,
     pub(crate) report: Option<Report>,

@@ -376,12 +376,13 @@ impl Receiver {
                 Stop::Report(report)
             })?;
         }
-        self.msn[1] = self.msn[1].wrapping_add(1);
+        let msn = self.msn[1];
+        self.msn[1] = msn.wrapping_add(1);
         if !(self.first && self.agreed.rtr == Some(Rtr::Read)) {
             self.conn.shared.counters.in_reads.add();
         }
         let mut body = qp.body();
-        body.responses.push_back(request);
+        body.responses.push_back((request, msn));
         let late = lock(&self.conn.flow).own_fin;
         drop(body);
         if late {

@@ -26,7 +26,7 @@ use std::{
 /// What is next.
 enum Job {
     Send(SendWr, bool),
-    Response(ReadRequest),
+    Response(ReadRequest, u32),
     Report(Option<Report>),
     Fin,
     Leave,
@@ -74,7 +74,7 @@ pub(crate) fn read_fault(fault: Fault) -> Report {
     Report::new(0, 1, code)
 }
 
-/// MSN and ULPDU_Length of a Read Request whose headers a Terminate returns.
+/// DDP header of a Read Request that a Terminate returns.
 fn read_header(msn: u32) -> Vec<u8> {
     let mut header = vec![0; UNTAGGED_OCTETS];
     let _ =
@@ -106,8 +106,6 @@ pub(crate) fn run(conn: Arc<Conn>, socket: Arc<Socket>, agreed: Agreed, initiato
             let wr = SendWr { wr_id: 0, op, sg_list: Vec::new(), inline: None, flags: SendFlags::empty() };
             transmitter.conn.qp.body().sq.push_front(Entry { wr, progress: Progress::Posted, internal: true });
         }
-    }
-    if initiator {
         transmitter.hold_back();
     }
     transmitter.work();
@@ -144,7 +142,7 @@ impl Transmitter {
                     let within = self.conn.shared.config.terminate_timeout;
                     return self.conn.fin(&self.socket, within);
                 }
-                Job::Response(request) => self.response(request),
+                Job::Response(request, msn) => self.response(request, *msn),
                 Job::Send(wr, internal) => self.request(wr, *internal),
             };
             match result {
@@ -192,8 +190,8 @@ impl Transmitter {
             });
             if response && (self.response_turn || !ready) {
                 self.response_turn = false;
-                if let Some(request) = body.responses.front() {
-                    return Job::Response(*request);
+                if let Some(&(request, msn)) = body.responses.front() {
+                    return Job::Response(request, msn);
                 }
             }
             if ready {
@@ -360,7 +358,7 @@ impl Transmitter {
         }
         Ok(())
     }
-    fn response(&mut self, request: &ReadRequest) -> Result<(), Broken> {
+    fn response(&mut self, request: &ReadRequest, msn: u32) -> Result<(), Broken> {
         self.room();
         let qp = self.conn.qp.clone();
         let (regions, who) = (&qp.pd.regions, qp.who());
@@ -384,7 +382,7 @@ impl Transmitter {
                     Ok(result) => result.map_err(|_| Broken::Stream),
                     Err(fault) => {
                         let mut report = read_fault(fault);
-                        report.segment = Some(((UNTAGGED_OCTETS + ReadRequest::OCTETS) as u16, read_header(1)));
+                        report.segment = Some(((UNTAGGED_OCTETS + ReadRequest::OCTETS) as u16, read_header(msn)));
                         report.read = Some(ReadRequest { source_to: at, size: (length - done) as u32, ..*request });
                         Err(Broken::Request(report))
                     }

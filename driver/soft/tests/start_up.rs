@@ -337,3 +337,31 @@ fn what_a_reply_says_binds_the_initiator() {
         assert_eq!(raw.ulpdu().expect("with a good CRC").len(), 23);
     }
 }
+
+/// Some responders lose what follows their Reply too closely: `first_fpdu_delay` holds it back, the RTR as well, and nothing later.
+#[test]
+fn the_first_fpdu_waits_as_long_as_it_is_told() {
+    const DELAY: std::time::Duration = std::time::Duration::from_millis(300);
+    for delay in [std::time::Duration::ZERO, DELAY] {
+        let mut a = Side::new(SoftConfig { first_fpdu_delay: delay, ..config() });
+        let param = a.param(1);
+        let mut raw = Raw::responder(&mut a, &param, &[0x50, 2, 0, 4, 0, 1, 0, 1]);
+        let start = std::time::Instant::now();
+        a.event(EventKind::ConnectReply);
+        for wr_id in 0..3 {
+            a.send(wr_id, SendOp::Send, 0, 8);
+        }
+        raw.ulpdu().expect("first");
+        assert!(start.elapsed() + std::time::Duration::from_millis(20) >= delay, "{:?}", start.elapsed());
+        raw.ulpdu().expect("second");
+        raw.ulpdu().expect("third");
+        // an end does not wait for it
+        let mut b = Side::new(SoftConfig { first_fpdu_delay: std::time::Duration::from_secs(3600), ..config() });
+        let param = b.param(1);
+        let mut silent = Raw::responder(&mut b, &param, &[0x50, 2, 0, 4, 0, 1, 0, 1]);
+        b.event(EventKind::ConnectReply);
+        b.qp.modify(QpState::Error).expect("resets");
+        b.event(EventKind::Close);
+        assert!(silent.gone(), "RST");
+    }
+}

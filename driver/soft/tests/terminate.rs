@@ -330,6 +330,40 @@ fn more_reads_than_agreed() {
     assert_eq!(answer[18..21], [0x12, 2, 0xc0]);
 }
 
+/// The source of a Read goes away while its response is sent: the Terminate names the request, advanced to where the response stopped.
+///
+/// Covers: RDM-20
+#[test]
+fn a_source_revoked_in_the_middle_of_its_response() {
+    // more than the sockets hold while nobody reads
+    let mut b = Side::sized(config(), 32 << 20, ALL);
+    let (mut raw, _listener) = Raw::initiator(&mut b, 2, &REQUEST);
+    let (n, to) = (b.mr.length() as u32, b.mr.addr());
+    for (msn, size) in [(1, 16), (2, n)] {
+        let mut ulpdu = read(&b, size, b.mr.rkey(), to);
+        ulpdu[13] = msn;
+        raw.write(&Raw::fpdu(&ulpdu, true));
+    }
+    let first = raw.ulpdu().expect("the first response");
+    assert_eq!(first.len(), 14 + 16);
+    let mut done = raw.ulpdu().expect("begin of the second").len() as u64 - 14;
+    b.mr.dereg().expect("revoked");
+    let answer = loop {
+        let ulpdu = raw.ulpdu().expect("Terminate");
+        if ulpdu[1] & 15 == 7 {
+            break ulpdu;
+        }
+        done += ulpdu.len() as u64 - 14;
+    };
+    assert!(done < u64::from(n), "revoked too late to be seen");
+    let terminate = rdmap::Terminate::parse(&answer[18..]).expect("Terminate");
+    assert_eq!((terminate.layer, terminate.etype, terminate.code), (0, 1, 0));
+    let (_, header) = terminate.segment.expect("header");
+    assert_eq!(header[10..14], [0, 0, 0, 2], "MSN of the request");
+    let request = terminate.read.expect("request");
+    assert_eq!((request.source_to, u64::from(request.size)), (to + done, u64::from(n) - done));
+}
+
 /// Covers: TD-5, RDM-28
 #[test]
 fn an_own_request_for_foreign_memory_ends_the_stream() {

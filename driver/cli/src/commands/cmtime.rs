@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cmtime`: what each step of a connection costs, in the manner of librdmacm's cmtime, beside a row of the host's plain sockets.
 use crate::{
-    endpoint::{Endpoint, EndpointArgs, Opened},
+    endpoint::{Endpoint, EndpointArgs, Opened, PeerArgs},
     output::line,
     Failure, Outcome,
 };
 use ironwarp_verbs::QpCap;
 use std::{
     io::{Read, Write},
-    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     sync::mpsc,
     time::{Duration, Instant},
 };
@@ -20,15 +20,8 @@ const LOOK: Duration = Duration::from_millis(200);
 pub struct Args {
     #[command(flatten)]
     endpoint: EndpointArgs,
-    /// The server's address; without it this is the server.
-    #[arg(short = 's', long)]
-    server: Option<IpAddr>,
-    /// Address to listen on.
-    #[arg(short = 'b', long, default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
-    bind: IpAddr,
-    /// Port.
-    #[arg(short = 'p', long, default_value_t = 7471)]
-    port: u16,
+    #[command(flatten)]
+    peer: PeerArgs,
     /// Connections.
     #[arg(short = 'c', long, default_value_t = 100)]
     connections: usize,
@@ -148,7 +141,7 @@ fn sockets(connections: usize) -> Result<Row, Failure> {
 
 fn serve(args: &Args, opened: &Opened) -> Outcome {
     let stop = crate::stop::Stop::on_signals()?;
-    let listener = opened.listen(SocketAddr::new(args.bind, args.port), args.connections as u32)?;
+    let listener = opened.listen(SocketAddr::new(args.peer.bind, args.peer.port), args.connections as u32)?;
     let mut ends: Vec<Endpoint> = Vec::new();
     let mut served = 0;
     while !stop.requested() && (served < args.connections || !ends.is_empty()) {
@@ -169,8 +162,8 @@ fn serve(args: &Args, opened: &Opened) -> Outcome {
 
 pub fn run(args: &Args, json: bool) -> Outcome {
     let opened = args.endpoint.open()?;
-    let Some(server) = args.server else { return serve(args, &opened) };
-    let mut rows = client(args, &opened, SocketAddr::new(server, args.port))?;
+    let Some(server) = args.peer.server else { return serve(args, &opened) };
+    let mut rows = client(args, &opened, SocketAddr::new(server, args.peer.port))?;
     if !args.no_sockets {
         rows.push(sockets(args.connections)?);
     }
