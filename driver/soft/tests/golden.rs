@@ -120,7 +120,7 @@ fn post_sends(side: &Side, list: &[(Vec<u8>, Vec<u8>)], at: &mut usize) -> usize
     n
 }
 
-/// Covers: MPA-30, MPA-34, SEG-7, DDP-14, RDM-11, RDM-15
+/// Covers: DDP-14, RDM-11, RDM-15
 #[test]
 fn soft_in_the_place_of_the_initiator() {
     for capture in captures() {

@@ -184,7 +184,6 @@ fn silence_ends() {
     assert_eq!(a.event(EventKind::ConnectReply).1.status, Err(Errno::TimedOut));
 }
 
-/// Covers: CM-19
 #[test]
 fn two_limits() {
     let b = Side::new(SoftConfig { half_open: 3, ..config() });
@@ -270,7 +269,7 @@ fn how_connections_end() {
     }
 }
 
-/// Covers: CM-18, CM-22, CM-30, CM-33
+/// Covers: CM-18, CM-22, CM-30
 #[test]
 fn many_lives_leave_nothing() {
     let lives: u32 = std::env::var("LIVES").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
