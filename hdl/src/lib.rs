@@ -16,5 +16,6 @@ pub mod host;
 pub mod lint;
 pub mod mpa;
 pub mod net;
+pub mod rdma;
 pub mod stream;
 pub mod tcp;

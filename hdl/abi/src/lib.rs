@@ -23,6 +23,7 @@ pub mod l2;
 pub mod pci;
 pub mod reg;
 pub mod status;
+pub mod work;
 
 pub use command::{Command, Opcode, RULES};
 pub use counter::Counter;
