@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! MPA: the start-up frames of a connection.
+pub mod crc32c;
 pub mod negotiate;
 pub mod start_rx;
 pub mod start_tx;
