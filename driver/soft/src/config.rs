@@ -30,6 +30,9 @@ pub struct SoftConfig {
     pub destroy_timeout: Duration,
     /// From the peer's Reply to the first FPDU of an initiator, the RTR too. Some responders (Linux siw) lose what comes faster; they need about 0.1 s.
     pub first_fpdu_delay: Duration,
+    /// A responder need not wait for the initiator's first FPDU. RFC 5044 s7.1.2 forbids it, and an initiator may fail by it; programs that know no better
+    /// (perftest's ib_write_lat) and devices that let them (Linux siw) cannot do without.
+    pub eager_responder: bool,
     /// Octets of one message segment at most, below what TCP allows; tests make it small.
     pub max_mulpdu: usize,
     /// Queue pairs.
@@ -55,6 +58,7 @@ impl Default for SoftConfig {
             terminate_timeout: Duration::from_secs(1),
             destroy_timeout: Duration::from_secs(90),
             first_fpdu_delay: Duration::ZERO,
+            eager_responder: false,
             max_mulpdu: ironwarp_wire::fpdu::MAX_MULPDU,
             max_qp: 16384,
             max_mr: 1 << 20,

@@ -206,7 +206,7 @@ impl Conn {
         body.state = QpState::Rts;
         body.ird = agreed.depths.own_ird;
         body.ord = agreed.depths.own_ord;
-        body.may_send = initiator;
+        body.may_send = initiator || self.shared.config.eager_responder;
         body.terminate_in = None;
         body.terminate_out = None;
         body.report = None;

@@ -102,6 +102,16 @@ fn a_responder_is_silent_until_it_is_spoken_to() {
     a.received(1, 10);
 }
 
+#[test]
+fn a_responder_may_be_told_to_speak_first() {
+    let eager = SoftConfig { eager_responder: true, ..config() };
+    let (a, b, _listener) = pair(Side::new(config()), Side::new(eager), 1);
+    a.recv(1, 0, 10);
+    b.send(2, SendOp::Send, 0, 10);
+    b.sent(2);
+    a.received(1, 10);
+}
+
 /// Covers: CM-3, CM-7, CM-26, ENH-16, MPA-4, MPA-5
 #[test]
 fn a_rejection_brings_its_private_data() {
