@@ -2,9 +2,10 @@
 //! Connected queue pairs on any device, for the commands that talk to a peer: rping, perf, cmtime, ucmatose.
 use crate::{
     device::{AttachArgs, Device, Network},
+    output::line,
     Failure,
 };
-use ironwarp_rdmacm::{Cm, CmDevice, ConnParam, Errno, EventChannel, Id, MpaOptions, Opt, Payload};
+use ironwarp_rdmacm::{Cm, CmDevice, ConnParam, Errno, EventChannel, Id, MpaOptions, Opt, Payload, PrivateData};
 use ironwarp_rnic::{Offload, OffloadConfig};
 use ironwarp_verbs::{Cq, Pd, Qp, QpCap, QpInitAttr, QpState, Wc, WcStatus};
 use std::{
@@ -50,9 +51,22 @@ pub struct EndpointArgs {
     /// Seconds between the peer's Reply and the first message (--device soft): Linux siw loses what comes in the first 0.1.
     #[arg(long, default_value_t = 0.0, value_parser = crate::device::pause)]
     first_fpdu_delay: f64,
+    /// As a server, speak first if asked to (--device soft): against RFC 5044, but ib_write_lat without --p2p waits for it.
+    #[arg(long)]
+    eager_responder: bool,
+    /// Goes to the peer with connect or accept.
+    #[arg(long, default_value = "", value_parser = words)]
+    private_data: PrivateData,
+    /// As a server, turn every client away with these words (may be none).
+    #[arg(long, value_parser = words)]
+    reject: Option<PrivateData>,
     /// Largest wait for an answer of the peer, in seconds.
     #[arg(long, default_value_t = 30.0, value_parser = crate::device::seconds)]
     patience: f64,
+}
+
+fn words(text: &str) -> Result<PrivateData, String> {
+    PrivateData::new(text.as_bytes()).map_err(|_| format!("at most {} octets", PrivateData::MAX))
 }
 
 /// Whom to talk to, in the manner of librdmacm's own programs.
@@ -75,6 +89,8 @@ pub struct Opened {
     cm: Cm,
     pd: Arc<dyn Pd>,
     mpa: MpaOptions,
+    private_data: PrivateData,
+    reject: Option<PrivateData>,
     patience: Duration,
 }
 
@@ -92,6 +108,7 @@ impl EndpointArgs {
             Device::Soft => {
                 let soft = ironwarp_soft::Soft::new(ironwarp_soft::SoftConfig {
                     first_fpdu_delay: Duration::from_secs_f64(self.first_fpdu_delay),
+                    eager_responder: self.eager_responder,
                     ..ironwarp_soft::SoftConfig::default()
                 });
                 self.opened(soft.clone(), soft, mpa)
@@ -114,7 +131,8 @@ impl EndpointArgs {
         let cm = Cm::new();
         cm.add_device(CmDevice::iwarp(verbs.clone(), provider))?;
         let pd = verbs.alloc_pd()?;
-        Ok(Opened { verbs, cm, pd, mpa, patience: Duration::from_secs_f64(self.patience) })
+        let (private_data, reject) = (self.private_data.clone(), self.reject.clone());
+        Ok(Opened { verbs, cm, pd, mpa, private_data, reject, patience: Duration::from_secs_f64(self.patience) })
     }
 }
 
@@ -130,12 +148,14 @@ pub struct Queues {
 pub struct Pending {
     id: Id,
     channel: EventChannel,
+    private_data: PrivateData,
     patience: Duration,
 }
 
 /// Who waits for connections.
 pub struct Listener {
     pending: Pending,
+    reject: Option<PrivateData>,
 }
 
 /// A connection that was asked for, or is.
@@ -147,6 +167,10 @@ pub struct Endpoint {
 }
 
 impl Opened {
+    /// Longest wait for a peer.
+    pub const fn patience(&self) -> Duration {
+        self.patience
+    }
     /// The protection domain of all connections.
     pub fn pd(&self) -> &Arc<dyn Pd> {
         &self.pd
@@ -156,7 +180,7 @@ impl Opened {
         let channel = EventChannel::new()?;
         let id = self.cm.create_id(&channel);
         id.set_option(Opt::Mpa(self.mpa))?;
-        Ok(Pending { id, channel, patience: self.patience })
+        Ok(Pending { id, channel, private_data: self.private_data.clone(), patience: self.patience })
     }
     /// A new id with the way to `remote`.
     pub fn resolve(&self, remote: SocketAddr, source: Option<IpAddr>) -> Result<Pending, Failure> {
@@ -170,7 +194,7 @@ impl Opened {
         let pending = self.create_id()?;
         pending.id.bind_addr(address)?;
         pending.id.listen(backlog).map_err(|e| format!("listen on {address}: {e}"))?;
-        Ok(Listener { pending })
+        Ok(Listener { pending, reject: self.reject.clone() })
     }
     /// Queues for one connection, which become those of its id. Receives may be posted then.
     pub fn queues(&self, pending: &Pending, cap: QpCap) -> Result<Queues, Failure> {
@@ -184,8 +208,13 @@ impl Pending {
     /// The next event, which must be a success.
     fn happens(&self, what: &str) -> Result<Payload, Failure> {
         let event = self.channel.get_event(self.patience).map_err(|e| format!("{what}: {e}; no event came within --patience"))?;
-        event.status().map_err(|e| format!("{what}: {}: {e}", event.kind()))?;
-        Ok(event.ack().1)
+        let kind = event.kind();
+        let (_, payload) = event.ack();
+        payload.status().map_err(|e| match payload.private_data() {
+            Some(words) if !words.is_empty() => format!("{what}: {kind}: {e}; it says: {}", said(words)),
+            _ => format!("{what}: {kind}: {e}"),
+        })?;
+        Ok(payload)
     }
     /// Finds the device and the own address.
     pub fn resolve_addr(&self, remote: SocketAddr, source: Option<IpAddr>) -> Result<(), Failure> {
@@ -203,23 +232,28 @@ impl Pending {
     }
     /// Asks for a connection; [`Endpoint::connected`] waits for it.
     pub fn connect(self, queues: Queues, depth: u8) -> Result<Endpoint, Failure> {
-        self.id.connect(&param(depth)).map_err(|e| format!("connect to {}: {e}", self.remote_addr()))?;
+        self.id.connect(&self.param(depth)).map_err(|e| format!("connect to {}: {e}", self.remote_addr()))?;
         Ok(Endpoint { queues, pending: self, closed: Cell::new(None) })
     }
     /// Takes a connection; [`Endpoint::connected`] waits for it.
     pub fn accept(self, queues: Queues, depth: u8) -> Result<Endpoint, Failure> {
-        self.id.accept(Some(&param(depth))).map_err(|e| format!("accept of {}: {e}", self.remote_addr()))?;
+        self.id.accept(Some(&self.param(depth))).map_err(|e| format!("accept of {}: {e}", self.remote_addr()))?;
         Ok(Endpoint { queues, pending: self, closed: Cell::new(None) })
+    }
+    /// As many Reads each way.
+    fn param(&self, depth: u8) -> ConnParam {
+        let private_data = self.private_data.clone();
+        ConnParam { responder_resources: depth, initiator_depth: depth, private_data, ..ConnParam::default() }
     }
 }
 
-/// As many Reads each way.
-fn param(depth: u8) -> ConnParam {
-    ConnParam { responder_resources: depth, initiator_depth: depth, ..ConnParam::default() }
+/// Private data for people.
+fn said(words: &PrivateData) -> String {
+    String::from_utf8_lossy(words).escape_debug().to_string()
 }
 
 impl Listener {
-    /// The next who asks; none after `bound`.
+    /// The next who asks; none after `bound`, or if it was turned away.
     pub fn next(&self, bound: Duration) -> Result<Option<Pending>, Failure> {
         let event = match self.pending.channel.get_event(bound) {
             Ok(event) => event,
@@ -227,10 +261,18 @@ impl Listener {
             Err(e) => return Err(e.into()),
         };
         match event.ack() {
-            (id, Payload::ConnectRequest { .. }) => {
+            (id, Payload::ConnectRequest { param, .. }) => {
+                if let Some(words) = &self.reject {
+                    let peer = id.get_peer_addr().map_or_else(|| "a peer".into(), |address| address.to_string());
+                    line(format!("rejected {peer}, which says: {}", said(&param.private_data)));
+                    // it may be gone already
+                    let _ = id.reject(words);
+                    return Ok(None);
+                }
                 let channel = EventChannel::new()?;
                 id.migrate_id(&channel)?;
-                Ok(Some(Pending { id, channel, patience: self.pending.patience }))
+                let Pending { private_data, patience, .. } = &self.pending;
+                Ok(Some(Pending { id, channel, private_data: private_data.clone(), patience: *patience }))
             }
             (_, other) => Err(format!("{} where a request was awaited", other.kind()).into()),
         }
@@ -292,16 +334,21 @@ impl Endpoint {
     }
     /// The next completion. With `spin` it is looked for without a pause.
     pub fn complete(&self, spin: bool) -> Result<Wc, Failure> {
+        self.completion(spin, Some(self.patience()))
+    }
+    /// As [`Endpoint::complete`], but within `bound`; without one, as long as there is a connection.
+    pub fn completion(&self, spin: bool, bound: Option<Duration>) -> Result<Wc, Failure> {
         let mut found = Vec::with_capacity(1);
-        let mut deadline = Instant::now() + self.patience();
+        let mut deadline = bound.map(|bound| Instant::now() + bound);
         let mut ending = false;
         let cq = &self.queues.cq;
         while cq.poll(1, &mut found)? == 0 {
             if !ending && self.closed() {
                 // what is flushed comes a moment after the state
                 ending = true;
-                deadline = deadline.min(Instant::now() + FLUSH);
-            } else if Instant::now() >= deadline {
+                let flushed = Instant::now() + FLUSH;
+                deadline = Some(deadline.map_or(flushed, |deadline| deadline.min(flushed)));
+            } else if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Err(if ending { "the connection has ended" } else { "no completion came within --patience" }.into());
             }
             if spin {
@@ -312,7 +359,7 @@ impl Endpoint {
             if cq.poll(1, &mut found)? > 0 {
                 break;
             }
-            cq.wait(LOOK.min(deadline.saturating_duration_since(Instant::now())))?;
+            cq.wait(deadline.map_or(LOOK, |deadline| LOOK.min(deadline.saturating_duration_since(Instant::now()))))?;
         }
         Ok(found[0])
     }

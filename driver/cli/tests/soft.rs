@@ -32,6 +32,14 @@ fn listens(port: &str) -> bool {
     table.lines().any(|row| row.contains(&local) && row.split_whitespace().nth(3) == Some("0A"))
 }
 
+fn wait_for(port: &str) {
+    let start = Instant::now();
+    while !listens(port) {
+        assert!(start.elapsed() < BOUND, "the server does not listen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Starts a server on a free port, then the client against it as soon as it listens; both must end well. What they print.
 fn both(command: &[&str], server: &[&str], client: &[&str]) -> (String, String) {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("loopback").port().to_string();
@@ -39,10 +47,7 @@ fn both(command: &[&str], server: &[&str], client: &[&str]) -> (String, String) 
     let mut serving =
         Server(ironwarp(&[&common[..], server].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts"));
     let start = Instant::now();
-    while !listens(&port) {
-        assert!(start.elapsed() < BOUND, "the server does not listen");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for(&port);
     let output: Output = ironwarp(&[&common[..], client].concat()).output().expect("starts");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert!(output.status.success(), "{command:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
@@ -72,13 +77,40 @@ fn perf_measures_every_verb_in_perftests_columns() {
     for verb in ["send", "write", "read"] {
         for (measure, column) in [("bw", "BW average"), ("lat", "t_typical")] {
             // more messages than either queue holds
-            let (text, _) = both(&["perf", verb, measure, "-s", "5000", "-n", "301"], &[], &["127.0.0.1"]);
-            let rows: Vec<_> = text.lines().collect();
-            assert!(rows.len() == 2 && rows[0].contains(column), "{verb} {measure}: {text}");
-            let numbers: Vec<f64> = rows[1].split_whitespace().map(|n| n.parse().expect("a number")).collect();
-            assert!(numbers[..2] == [5000.0, 301.0] && numbers.iter().all(|n| *n > 0.0), "{verb} {measure}: {text}");
+            let (client, server) = both(&["perf", verb, measure, "-s", "5000", "-n", "301", "-t", "50", "-r", "60"], &[], &["127.0.0.1"]);
+            // who only lends his memory to Reads, one after the other, measures nothing
+            let silent = (verb, measure) == ("read", "lat");
+            assert_eq!(server.is_empty(), silent, "{verb} {measure}: {server}");
+            for text in [client, server].iter().filter(|text| !text.is_empty()) {
+                let rows: Vec<_> = text.lines().collect();
+                assert!(rows.len() == 2 && rows[0].contains(column), "{verb} {measure}: {text}");
+                let numbers: Vec<f64> = rows[1].split_whitespace().map(|n| n.parse().expect("a number")).collect();
+                assert!(numbers[..2] == [5000.0, 301.0], "{verb} {measure}: {text}");
+                // a server that receives does not look for the peak
+                assert!(numbers.iter().filter(|n| **n <= 0.0).count() <= 1, "{verb} {measure}: {text}");
+            }
         }
     }
+    // with a ready-to-receive of the client the server may speak first; the least there is
+    both(&["perf", "write", "lat", "-n", "1", "--p2p"], &[], &["127.0.0.1"]);
+    both(&["perf", "send", "bw", "-s", "1", "-n", "1", "--mpa1", "-e"], &[], &["127.0.0.1"]);
+}
+
+#[test]
+fn who_is_turned_away_hears_why() {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("loopback").port().to_string();
+    let common = ["rping", "--device", "soft", "-p", &port];
+    let server = ironwarp(&[&common[..], &["-s", "--reject", "not you"]].concat()).stdout(Stdio::piped()).spawn().expect("starts");
+    let mut server = Server(server);
+    wait_for(&port);
+    let client = [&common[..], &["-c", "-a", "127.0.0.1", "--private-data", "it is me"]].concat();
+    let output = ironwarp(&client).output().expect("starts");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && text.contains("REJECTED") && text.contains("it says: not you"), "{text}");
+    let mut row = String::new();
+    let mut out = std::io::BufReader::new(server.0.stdout.take().expect("piped"));
+    std::io::BufRead::read_line(&mut out, &mut row).expect("UTF-8");
+    assert!(row.starts_with("rejected 127.0.0.1:") && row.ends_with("which says: it is me\n"), "{row}");
 }
 
 #[test]
