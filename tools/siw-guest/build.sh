@@ -11,7 +11,7 @@ mkdir -p "$1"
 top=$(readlink -f "$1")
 kernel=6.1 # Debian 12's
 debs=$top/debs headers=$top/headers stage=$top/stage root=$top/root
-stamp=$top/.built-$(cat "$here"/{build.sh,init} | sha256sum | cut -c1-16)
+stamp=$top/.built-$(cat "$here"/{build.sh,init,refuse.c} | sha256sum | cut -c1-16)
 [ ! -e "$stamp" ] || exit 0
 say() { echo "siw-guest: $*"; }
 
@@ -30,7 +30,7 @@ common=${release%-amd64}
 user="libc6 libgcc-s1 libibverbs1 ibverbs-providers ibverbs-utils librdmacm1 rdmacm-utils rdma-core perftest iproute2 libnl-3-200
  libnl-route-3-200 libmnl0 libbpf1 libelf1 zlib1g libselinux1 libpcre2-8-0 libcap2 libtirpc3 libgssapi-krb5-2 libkrb5-3 libk5crypto3
  libcom-err2 libkrb5support0 libkeyutils1 libpci3 libibumad3 libudev1 libzstd1 libdb5.3 libxtables12 libbsd0 libmd0 liblzma5 libssl3
- busybox-static"
+ busybox-static libibverbs-dev librdmacm-dev"
 need=''
 for package in linux-image-$release linux-headers-$release linux-headers-$common-common linux-kbuild-$kernel linux-source-$kernel $user; do
     ls "$debs/${package}"_*.deb >/dev/null 2>&1 || need="$need $package"
@@ -100,10 +100,11 @@ cp "$busybox" "$root/bin/busybox"
 for program in rping ucmatose cmtime ibv_devices ibv_devinfo ib_send_bw ib_send_lat ib_write_bw ib_write_lat ib_read_bw ib_read_lat rdma; do
     cp "$(find "$stage" -path "*bin/$program" -print -quit)" "$root/usr/bin/"
 done
+libraries=$stage/usr/lib/x86_64-linux-gnu
+gcc -O1 -Wall -Werror -o "$root/usr/bin/refuse" "$here/refuse.c" -I"$stage/usr/include" -L"$libraries" -lrdmacm -libverbs -Wl,-rpath-link,"$libraries:$stage/lib/x86_64-linux-gnu"
 rm -f "$root/bin/ip"
 cp "$stage/bin/ip" "$root/bin/"
 cp "$stage/etc/libibverbs.d/siw.driver" "$root/etc/libibverbs.d/"
-libraries=$stage/usr/lib/x86_64-linux-gnu
 cp "$libraries"/libibverbs/libsiw-*.so "$root/usr/lib/x86_64-linux-gnu/libibverbs/"
 needed() { { readelf -d "$@" 2>/dev/null || true; } | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 todo=$(needed "$root"/usr/bin/* "$root/bin/ip" "$root"/usr/lib/x86_64-linux-gnu/libibverbs/* | sort -u)
