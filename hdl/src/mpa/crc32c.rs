@@ -5,7 +5,7 @@
 //! Neither initial value nor final XOR are in it: a calculation starts with all ones. It ends in one of two ways: the inverse of `out` is the CRC, its octet 0 in bits
 //! 7:0, as it stands in the FPDU. A checker that has gone over the CRC octets as well ends with [`GOOD`] before the final XOR, whatever came before.
 //!
-//! **How.** Each bit of `out` is the parity of some bits of `crc ^ data[31:0]` and `data[63:32]`; [`step`] tells which. The step is linear:
+//! **How.** Each bit of `out` is the parity of some bits of `crc ^ data[31:0]` and `data[63:32]`; `step` tells which. The step is linear:
 //! `out(crc, data) = out(crc, 0) ^ out(0, data)`, so a block that needs it faster can do the two parts in two clocks. About 17 inputs a bit and word: 3 to 4 LUTs deep.
 //! **States, memory:** none. [`Crc32cStage`] puts a register behind it, for tests and for the clock it reaches.
 use rust_hdl::prelude::*;
