@@ -76,6 +76,7 @@ pub static CATALOG: &[Entry] = &[
     both("rx_parser", |n| elaborate(n, Box::<crate::net::rx_parser::RxParser>::default())),
     both("rx_router", |n| elaborate(n, Box::<crate::net::rx_router::RxRouter>::default())),
     model("rx_chain", |n| elaborate(n, Box::<crate::net::rx_chain::RxChain>::default())),
+    both("rdma_placer", |n| elaborate(n, Box::<crate::rdma::placer::Placer<11, 12>>::default())),
     both("reassembly", |n| elaborate(n, Box::<crate::tcp::reassembly::Reassembly<5, 8, 192, 11>>::default())),
     both("seg_rx", |n| elaborate(n, Box::<crate::tcp::seg_rx::SegRx>::default())),
     both("syn_guard", |n| elaborate(n, Box::<crate::tcp::syn_guard::SynGuard>::default())),

@@ -1,3 +1,4 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! DDP and RDMAP: work queues, memory regions, completions, placement (RFC 5040, 5041). `docs/data-path.md` says how the blocks work together.
+pub mod placer;
 pub mod types;

@@ -267,3 +267,40 @@ pub struct ItemSize {
     pub crc: Bit,
     pub spare: Bits<14>,
 }
+
+// ---- rdma::rx -> rdma::placer
+
+/// `len` octets from octet `offset` of slot `slot` on go to host memory at `addr` (an IOVA).
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct Place {
+    pub slot: Bits<8>,
+    pub offset: Bits<16>,
+    /// 0: nothing is written.
+    pub len: Bits<16>,
+    pub addr: Bits<64>,
+    /// The slot is not needed any more when this has been read.
+    pub free: Bit,
+}
+
+// ---- rdma::rx -> manager
+
+#[derive(Copy, Clone, Debug, PartialEq, LogicState)]
+pub enum RxAsyncKind {
+    /// The peer sent a Terminate; it is not answered (RDM-8).
+    Terminated,
+    /// The peer sent what has the place of a Terminate and is none (RDM-32); nor is that.
+    Malformed,
+    /// We found an error, and told `rdma::sq` to send a Terminate.
+    Failed,
+}
+
+/// The stream of `index` is over: nothing that comes is looked at any more. Once between Bind and Unbind.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct RxAsync {
+    pub kind: RxAsyncKind,
+    pub index: Bits<16>,
+    /// What the Terminate says; of `Malformed` whatever stands there.
+    pub layer: Bits<4>,
+    pub etype: Bits<4>,
+    pub code: Bits<8>,
+}
