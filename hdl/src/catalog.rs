@@ -70,6 +70,8 @@ pub static CATALOG: &[Entry] = &[
     both("start_rx", |n| elaborate(n, Box::<crate::mpa::start_rx::StartRx<5, 14>>::default())),
     both("start_tx", |n| elaborate(n, Box::<crate::mpa::start_tx::StartTx<5, 32>>::default())),
     both("crc32c", |n| elaborate(n, Box::<crate::mpa::crc32c::Crc32cStage>::default())),
+    both("mpa_tx", |n| elaborate(n, Box::<crate::mpa::tx::MpaTx<5, 13, 9, 10>>::default())),
+    lint("mpa_tx_large", |n| elaborate(n, Box::<crate::mpa::tx::MpaTx<10, 18, 12, 13>>::default())),
     both("negotiate", |n| elaborate(n, Box::<crate::mpa::negotiate::Negotiate<8>>::default())),
     both("next_hop", |n| elaborate(n, Box::<crate::net::next_hop::NextHop>::default())),
     both("rx_buffer", |n| elaborate(n, Box::<crate::net::rx_buffer::RxBuffer<11, 12, 8, 9>>::default())),
