@@ -41,7 +41,7 @@ class Guest:
         self.socket.settimeout(240)
         self.file = self.socket.makefile("rb")
         if self.file.readline().strip() != b"READY":
-            raise RuntimeError("the guest's agent is not ready")
+            raise RuntimeError("the guest's agent is not ready: " + "".join(open(f"{self.directory}/{name}", errors="replace").read()[-2000:] for name in ["qemu", "console"]))
 
     def run(self, script, timeout=120):
         """Status and output of a shell script."""

@@ -171,6 +171,11 @@ impl Opened {
     pub const fn patience(&self) -> Duration {
         self.patience
     }
+    /// Reads that the device can have outstanding in either direction.
+    pub fn depth(&self) -> u8 {
+        let attr = self.verbs.query();
+        attr.max_qp_rd_atom.min(attr.max_qp_init_rd_atom).min(u8::MAX.into()) as u8
+    }
     /// The protection domain of all connections.
     pub fn pd(&self) -> &Arc<dyn Pd> {
         &self.pd

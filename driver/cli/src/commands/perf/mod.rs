@@ -75,9 +75,9 @@ pub struct Args {
     /// Receives that wait at once (send).
     #[arg(short = 'r', long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=512))]
     rx_depth: u32,
-    /// Reads that may be outstanding.
-    #[arg(short = 'o', long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=128))]
-    outs: u8,
+    /// Reads that may be outstanding [default: as many as the device can].
+    #[arg(short = 'o', long, value_parser = clap::value_parser!(u8).range(1..=128))]
+    outs: Option<u8>,
     /// Wait for completions instead of looking for them without a pause.
     #[arg(short = 'e', long)]
     events: bool,
@@ -99,7 +99,7 @@ struct Test {
 }
 
 impl Args {
-    fn test(&self) -> Test {
+    fn test(&self, opened: &Opened) -> Test {
         let iters = self.iters.unwrap_or(if (self.verb, self.measure) == (Verb::Write, Measure::Bw) { WRITES } else { MESSAGES });
         // as perftest: no more than there are messages, then even
         let rx_depth = self.rx_depth.min(iters).next_multiple_of(2);
@@ -110,7 +110,7 @@ impl Args {
             iters,
             tx_depth: if self.measure == Measure::Bw { self.tx_depth.min(iters) } else { 1 },
             rx_depth,
-            outs: if self.verb == Verb::Read { self.outs } else { 0 },
+            outs: if self.verb == Verb::Read { self.outs.unwrap_or(opened.depth()) } else { 0 },
             events: self.events,
             first: self.server.is_some(),
         }
@@ -194,7 +194,7 @@ fn show(test: &Test, measured: Measured, json: bool) {
 
 pub fn run(args: &Args, json: bool) -> Outcome {
     let opened = args.endpoint.open()?;
-    let test = args.test();
+    let test = args.test(&opened);
     if let Some(server) = args.server {
         let server = SocketAddr::new(server, args.port);
         converse(&test, &opened, opened.resolve(server, None)?, &Source::Server(server), json)?;
