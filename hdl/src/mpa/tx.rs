@@ -3,9 +3,10 @@
 //!
 //! **Interface.** `fpdu` names an FPDU and the part that is wanted; `out` gives exactly these octets, in the order of asking. The next `fpdu` is taken
 //! while the one before is still made. `item_address` = index, item, word reads the item store, `item_data` is there in the clock after. `ask` and
-//! `answer`: each piece of host memory is asked for of `rdma::regions`, one at a time, and then read by `rd_req`, `rd_beat`. `settled`, one clock, once
-//! for each answer `Ok` and in their order: host memory is not read any more for it. `fault`: the index of an FPDU that could not be made because a check
-//! or a read failed, once each time. `busy` from the clock after a `fpdu` was taken until all are made: then nothing is read any more.
+//! `answer`: each piece of host memory is asked for of `rdma::regions`, one at a time, and then read by `rd_req`, `rd_beat`. `quiet`: nothing that was
+//! allowed is still to be read; low from the clock after an answer `Ok`, and high again without another answer. `fault`: the index of an FPDU that could
+//! not be made because a check or a read failed, once each time. `busy` from the clock after a `fpdu` was taken until all are made: then nothing is read
+//! any more. An item must stay in the store until then.
 //!
 //! **Rules.** ULPDU_Length, DDP and RDMAP header from the item, `offset` and `len` (MPA-25, DDP-5, DDP-6, DDP-17); payload: `len` octets from octet
 //! `offset` of the message, which is the octets of the SGEs one behind the other, or the item's inline words (then `offset` is 0: 64 octets are never
@@ -59,7 +60,7 @@ pub struct MpaTx<const C: usize, const A: usize, const B: usize, const BP1: usiz
     pub item_data: Signal<In, Bits<64>>,
     pub ask: ChanSrc<RegionAsk>,
     pub answer: ChanSink<RegionAnswer>,
-    pub settled: Signal<Out, Bit>,
+    pub quiet: Signal<Out, Bit>,
     pub rd_req: ChanSrc<DmaRequest>,
     pub rd_beat: ChanSink<DmaBeat>,
     pub out: StreamSrc,
@@ -139,7 +140,7 @@ impl<const C: usize, const A: usize, const B: usize, const BP1: usize> Logic for
         StreamSrc::link(&mut self.out, &mut self.seal.out);
         ChanSrc::<Bits<16>>::link(&mut self.fault, &mut self.seal.fault);
         self.seal.cut.next = self.framer.cut.val();
-        self.settled.next = self.rd_beat.valid.val() & self.rd_beat.data.val().last;
+        self.quiet.next = self.gather.quiet.val() & (self.state.q.val() != MpaTxState::Read);
 
         self.asked.next = self.fpdu.data.val();
         self.asked_ref.next = self.asked.val().fpdu;

@@ -139,7 +139,6 @@ struct Bench {
     question: Option<(u64, Sge)>,
     allowed: VecDeque<(u64, u16)>,
     reads: VecDeque<usize>,
-    settled: usize,
     out: Vec<u8>,
     ended: Vec<(Vec<u8>, bool)>,
     faults: Vec<u16>,
@@ -174,7 +173,6 @@ impl Bench {
             question: None,
             allowed: VecDeque::new(),
             reads: VecDeque::new(),
-            settled: 0,
             out: vec![],
             ended: vec![],
             faults: vec![],
@@ -217,7 +215,6 @@ impl Bench {
     fn forget(&mut self) {
         self.orders.clear();
         self.at = 0;
-        self.settled = 0;
         self.out.clear();
         self.ended.clear();
         self.faults.clear();
@@ -272,6 +269,10 @@ impl Bench {
         let busy = self.ended.len() < self.orders.len();
         assert_eq!(m.busy.get(), busy, "busy while an FPDU is made");
 
+        let reads = !self.allowed.is_empty() || self.host.outstanding() > 0;
+        let in_line = self.orders.iter().skip(self.ended.len()).any(|o| o.item.in_line.is_some());
+        assert!(m.quiet.get() != reads || !m.quiet.get() && in_line, "quiet while nothing is read");
+
         let taken = m.fpdu_valid.get() && m.fpdu_ready.get();
         if taken {
             let part = self.to_ask.pop_front().expect("offered");
@@ -320,8 +321,6 @@ impl Bench {
             let order = self.reads.pop_front().expect("asked for");
             self.orders[order].broken |= beat.error;
         }
-        assert_eq!(m.settled.get(), beat.is_some_and(|b| b.last), "told when the read has ended");
-        self.settled += usize::from(m.settled.get());
 
         let offer = vec![m.out_beat_data.get(), m.out_beat_keep.get(), m.out_beat_last.get(), m.out_beat_error.get()];
         if let Some(before) = self.offered.take() {
@@ -383,7 +382,7 @@ impl Bench {
             self.clock();
         }
         self.clock();
-        assert!(!self.m.busy.get() && self.host.outstanding() == 0 && self.reads.is_empty());
+        assert!(!self.m.busy.get() && self.m.quiet.get() && self.host.outstanding() == 0 && self.reads.is_empty());
         let mut faults = vec![];
         for (order, (got, error)) in self.orders.iter().zip(&self.ended) {
             let part = order.part;
