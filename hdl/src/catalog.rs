@@ -81,6 +81,8 @@ pub static CATALOG: &[Entry] = &[
     both("rdma_placer", |n| elaborate(n, Box::<crate::rdma::placer::Placer<11, 12>>::default())),
     both("reassembly", |n| elaborate(n, Box::<crate::tcp::reassembly::Reassembly<5, 8, 192, 11>>::default())),
     both("seg_rx", |n| elaborate(n, Box::<crate::tcp::seg_rx::SegRx>::default())),
+    both("rdma_sq", |n| elaborate(n, Box::<crate::rdma::sq::SendQueue<5, 6, 9, 10, 11, 12, 13, 4, 9>>::default())),
+    lint("rdma_sq_large", |n| elaborate(n, Box::<crate::rdma::sq::SendQueue<10, 11, 14, 15, 16, 17, 18, 6, 16>>::default())),
     both("syn_guard", |n| elaborate(n, Box::<crate::tcp::syn_guard::SynGuard>::default())),
     both("rules", |n| elaborate(n, Box::<crate::cm::rules::Rules<4, 16>>::default())),
     both("seg_tx", |n| elaborate(n, Box::<crate::tcp::seg_tx::SegTx<8, 9>>::default())),

@@ -304,3 +304,23 @@ pub struct RxAsync {
     pub etype: Bits<4>,
     pub code: Bits<8>,
 }
+
+// ---- rdma::sq -> connection manager
+
+#[derive(Copy, Clone, Debug, PartialEq, LogicState)]
+pub enum SqAsyncNote {
+    /// A work request failed here: a Terminate without headers leaves behind what was before it, nothing after it (RDM-27).
+    LocalError,
+    /// Memory that a message half sent is made of was revoked: nothing more is sent, the connection must be reset (RDM-28).
+    SourceLost,
+    /// Our Terminate is acknowledged.
+    Terminated,
+    /// After `close`: all that was posted is complete, all that is owed to the peer is acknowledged (TD-1).
+    Drained,
+}
+
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct SqAsync {
+    pub index: Bits<16>,
+    pub note: SqAsyncNote,
+}
