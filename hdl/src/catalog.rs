@@ -97,6 +97,8 @@ pub static CATALOG: &[Entry] = &[
     model("neighbor_share", |n| elaborate(n, Box::<crate::net::neighbor_share::NeighborShare>::default())),
     both("lookup", |n| elaborate(n, Box::<crate::tcp::lookup::Lookup<6, 7>>::default())),
     model("lookup_small", |n| elaborate(n, Box::<crate::tcp::lookup::Lookup<4, 1>>::default())),
+    both("rdma_regions", |n| elaborate(n, Box::<crate::rdma::regions::Regions<9>>::default())),
+    model("rdma_regions_small", |n| elaborate(n, Box::<crate::rdma::regions::Regions<3>>::default())),
     both("regs", |n| elaborate(n, Box::<crate::host::regs::Regs>::default())),
     both("time_base", |n| elaborate(n, Box::<crate::host::time::Time>::default())),
     both("counters", |n| elaborate(n, Box::<crate::host::counters::Counters<48, 55, 32, 16>>::default())),

@@ -130,7 +130,7 @@ impl Rules {
             EventKind::Established | EventKind::Disconnect | EventKind::Close => {
                 self.tell(kind, e);
             }
-            EventKind::Async => panic!("{e:?}"),
+            EventKind::Async | EventKind::Completion => panic!("{e:?}"),
         }
     }
     fn tell(&mut self, kind: EventKind, e: &Event) -> &mut Known {

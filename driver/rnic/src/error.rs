@@ -25,6 +25,9 @@ pub enum Refusal {
     /// -EEXIST.
     #[error("the address is there already (EEXIST): delete it first to change its mask or gateway")]
     Exists,
+    /// -EBUSY.
+    #[error("the object is in use (EBUSY): end what uses it first")]
+    Busy,
     /// -EINVAL.
     #[error("a field has a value that it may not have (EINVAL): check ports, ranges and addresses of the request")]
     Invalid,
@@ -76,6 +79,7 @@ impl Refusal {
             Some(Status::Reserved) => Refusal::Reserved { port },
             Some(Status::Denied) => Refusal::Denied,
             Some(Status::Exists) => Refusal::Exists,
+            Some(Status::Busy) => Refusal::Busy,
             Some(Status::Invalid) => Refusal::Invalid,
             Some(Status::UnknownOpcode) => Refusal::UnknownOpcode,
             Some(Status::AddressInUse) => Refusal::AddressInUse { port },
@@ -98,6 +102,7 @@ impl Refusal {
             Refusal::Reserved { .. } => Status::Reserved as i32,
             Refusal::Denied => Status::Denied as i32,
             Refusal::Exists => Status::Exists as i32,
+            Refusal::Busy => Status::Busy as i32,
             Refusal::Invalid => Status::Invalid as i32,
             Refusal::UnknownOpcode => Status::UnknownOpcode as i32,
             Refusal::AddressInUse { .. } => Status::AddressInUse as i32,

@@ -419,7 +419,8 @@ impl Tracker {
                     Err(odd) => self.odd_connection(odd, raw),
                 }
             }
-            None => {
+            // nobody has made a completion queue
+            Some(EventKind::Completion) | None => {
                 self.oddities.unknown_kind += 1;
                 self.odd("unknown kind", raw);
             }

@@ -35,6 +35,25 @@
 //! -ECONNRESET (CM-27) and FREED follows; REJECT answers 0. An ACCEPT that answers -ENOMEM (its IRD or ORD is not possible, CM-28) has rejected
 //! the peer, and FREED follows.
 //!
+//! # Objects of the data path
+//! Their numbers (STag, CQN, QPN) are the driver's choice; what they are for stands in `docs/data-path.md`. Dwords that a row does not name are not looked at, bits of a
+//! named field beyond its width must be 0. Every one of them is answered by a CMD_REPLY.
+//!
+//! | command | flags | 4 | 5 | 6, 7 | 8 | 9 | 10, 11 | 12 | 13 | 15 |
+//! |---|---|---|---|---|---|---|---|---|---|---|
+//! | REGISTER_MR | rights in 3:0 ([`access`](crate::work::access)), BOUND | STag | PD 15:0 | TO of the first octet | | QPN 15:0, looked at with BOUND | IOVA of the first octet | length 47:32 | | length 31:0 |
+//! | DEREGISTER_MR | | STag | | | | | | | | |
+//! | CREATE_CQ | | | | | log2 of the entries 3:0 | CQN | address of the ring | | | |
+//! | DESTROY_CQ | | | | | | CQN | | | | |
+//! | CREATE_QP | [`qp_flag`](crate::work::qp_flag) | | PD 15:0 | address of the receive queue | log2 of the entries: send queue 3:0, receive queue 19:16 | QPN | address of the send queue | | CQN: send 15:0, receive 31:16 | |
+//! | DESTROY_QP | | | | | | QPN | | | | |
+//!
+//! Queues are 64-octet aligned. The low bits of the index of an STag choose its entry in the adapter, so two regions that agree in them cannot live at the same time
+//! (-EEXIST); index 0 is none. A region has at least one octet, and neither its TOs nor its IOVAs pass 2^64. What makes a command wrong is -EINVAL, also a number beyond what
+//! the adapter holds; a number that lives already is -EEXIST, one that does not -ENOENT. DEREGISTER_MR is answered when nothing can touch the region any more
+//! (DDP-12), also if the peer has invalidated it before. DESTROY_CQ: nothing is written to the queue any more, and no event of it follows. DESTROY_QP of a queue pair that
+//! belongs to a connection: -EBUSY.
+//!
 //! # Set-up rules
 //! RULE puts rule 0..15 into its place: `flags` say which set-ups it is for and whether it denies them, network and mask which peers (network & !mask must be 0),
 //! first..=last which ports: the local one of a SYN that comes, the remote one of CONNECT. Without INBOUND and OUTBOUND the rule is taken out. Of the rules that
@@ -75,6 +94,18 @@ pub enum Opcode {
     Disconnect = 11,
     /// Reset.
     Abort = 12,
+    /// Make a memory region.
+    RegisterMr = 16,
+    /// End it.
+    DeregisterMr = 17,
+    /// Make a completion queue.
+    CreateCq = 18,
+    /// End it.
+    DestroyCq = 19,
+    /// Make a queue pair.
+    CreateQp = 20,
+    /// End it.
+    DestroyQp = 21,
 }
 
 impl Opcode {
@@ -94,6 +125,9 @@ impl Opcode {
         Opcode::Disconnect,
         Opcode::Abort,
     ];
+    /// Those of the data path, which is not wired yet: until it is they are answered -ENOSYS like any unknown opcode.
+    pub const DATA_PATH: &'static [Opcode] =
+        &[Opcode::RegisterMr, Opcode::DeregisterMr, Opcode::CreateCq, Opcode::DestroyCq, Opcode::CreateQp, Opcode::DestroyQp];
 }
 
 /// Bits of `flags`; a bit that the opcode does not know is refused with -EINVAL.
@@ -114,6 +148,8 @@ pub mod flag {
     pub const NO_CRC: u8 = 1 << 3;
     /// ACCEPT: refuse, instead of lowering, an ORD above the peer's IRD (ENH-14).
     pub const STRICT: u8 = 1 << 4;
+    /// REGISTER_MR: only the queue pair that is named may use it; without, all of its protection domain.
+    pub const BOUND: u8 = 1 << 4;
     /// All commands on connections: no CMD_REPLY if the status is 0.
     pub const QUIET: u8 = 1 << 7;
 }
@@ -143,6 +179,58 @@ pub struct Command {
 }
 
 impl Command {
+    /// REGISTER_MR: `length` octets of which the first has TO `base` and stands at `iova`; `rights` of [`access`](crate::work::access).
+    #[allow(clippy::too_many_arguments)] // a region is what it is
+    pub fn register_mr(context: u32, stag: u32, pd: u16, rights: u8, base: u64, iova: u64, length: u64, bound: Option<u16>) -> Self {
+        Command {
+            opcode: Opcode::RegisterMr as u8,
+            flags: rights | if bound.is_some() { flag::BOUND } else { 0 },
+            context,
+            local_addr: stag,
+            local_port: pd,
+            remote_addr: base as u32,
+            gateway: (base >> 32) as u32,
+            qpn: bound.unwrap_or(0).into(),
+            data_addr: iova,
+            data_len: (length >> 32) as u16,
+            timeout_us: length as u32,
+            ..Command::default()
+        }
+    }
+    /// DEREGISTER_MR.
+    pub fn deregister_mr(context: u32, stag: u32) -> Self {
+        Command { opcode: Opcode::DeregisterMr as u8, context, local_addr: stag, ..Command::default() }
+    }
+    /// CREATE_CQ: 2^`log2` entries at `ring`.
+    pub fn create_cq(context: u32, cqn: u32, ring: u64, log2: u16) -> Self {
+        Command { opcode: Opcode::CreateCq as u8, context, qpn: cqn, data_addr: ring, backlog_half_open: log2, ..Command::default() }
+    }
+    /// DESTROY_CQ.
+    pub fn destroy_cq(context: u32, cqn: u32) -> Self {
+        Command { opcode: Opcode::DestroyCq as u8, context, qpn: cqn, ..Command::default() }
+    }
+    /// CREATE_QP: address and log2 of the entries of the send and of the receive queue, and the CQNs of both.
+    pub fn create_qp(context: u32, qpn: u32, flags: u8, pd: u16, send: (u64, u16, u16), receive: (u64, u16, u16)) -> Self {
+        Command {
+            opcode: Opcode::CreateQp as u8,
+            flags,
+            context,
+            qpn,
+            local_port: pd,
+            data_addr: send.0,
+            remote_addr: receive.0 as u32,
+            gateway: (receive.0 >> 32) as u32,
+            backlog_half_open: send.1,
+            backlog_accept: receive.1,
+            ird: send.2,
+            ord: receive.2,
+            ..Command::default()
+        }
+    }
+    /// DESTROY_QP.
+    pub fn destroy_qp(context: u32, qpn: u32) -> Self {
+        Command { opcode: Opcode::DestroyQp as u8, context, qpn, ..Command::default() }
+    }
     /// As it stands in the ring.
     pub fn encode(&self) -> [u32; ENTRY_DWORDS] {
         let pair = |lo: u16, hi: u16| u32::from(lo) | u32::from(hi) << 16;
@@ -187,5 +275,64 @@ impl Command {
             tos: w[14] as u8,
             timeout_us: w[15],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_of_the_data_path_stand_where_the_table_says() {
+        let w = Command::register_mr(
+            7,
+            0x1234_5678,
+            0xabcd,
+            0x0f,
+            0x1111_2222_3333_4444,
+            0x5555_6666_7777_8888,
+            0x9999_aaaa_bbbb,
+            Some(0x4321),
+        )
+        .encode();
+        assert_eq!(
+            w,
+            [
+                0x1f10,
+                7,
+                0,
+                0,
+                0x1234_5678,
+                0xabcd,
+                0x3333_4444,
+                0x1111_2222,
+                0,
+                0x4321,
+                0x7777_8888,
+                0x5555_6666,
+                0x9999,
+                0,
+                0,
+                0xaaaa_bbbb
+            ]
+        );
+        let w = Command::deregister_mr(8, 0x1234_5678).encode();
+        assert_eq!((w[0], w[1], w[4]), (17, 8, 0x1234_5678));
+        let w = Command::create_cq(9, 5, 0x1_0000_0040, 12).encode();
+        assert_eq!((w[0], w[8], w[9], w[10], w[11]), (18, 12, 5, 0x40, 1));
+        assert_eq!(Command::destroy_cq(9, 5).encode()[9], 5);
+        let w = Command::create_qp(10, 6, 1, 0xabcd, (0x1_0000_0040, 7, 2), (0x2_0000_0080, 8, 3)).encode();
+        assert_eq!(w, [0x114, 10, 0, 0, 0, 0xabcd, 0x80, 2, 0x0008_0007, 6, 0x40, 1, 0, 0x0003_0002, 0, 0]);
+        assert_eq!(Command::destroy_qp(10, 6).encode()[9], 6);
+    }
+
+    #[test]
+    fn no_two_opcodes_are_the_same() {
+        let mut numbers = [0u8; 256];
+        for opcode in Opcode::ALL.iter().chain(Opcode::DATA_PATH) {
+            numbers[*opcode as usize] += 1;
+            assert_eq!(numbers[*opcode as usize], 1, "{opcode:?}");
+        }
+        assert!(Opcode::DATA_PATH.iter().all(|o| *o as u8 >= 16));
     }
 }

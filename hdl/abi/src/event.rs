@@ -7,7 +7,7 @@
 //! | 0 | 15:8 | flags: of the peer's start-up frame in CONNECT_REQUEST, CONNECT_REPLY, ESTABLISHED |
 //! | 1 | 31:0 | status, 0 or negative errno |
 //! | 2 | 31:0 | context of the command (of the listener for CONNECT_REQUEST) |
-//! | 3 | 31:0 | detail: the port that RESERVE stumbled over, code of an ASYNC, MPA revision of the peer (CONNECT_REQUEST, CONNECT_REPLY) |
+//! | 3 | 31:0 | detail: the port that RESERVE stumbled over, code and subject of an ASYNC, CQN of a COMPLETION, MPA revision of the peer (CONNECT_REQUEST, CONNECT_REPLY) |
 //! | 4, 5 | | handle |
 //! | 6 | 31:0 | local address |
 //! | 7 | 15:0, 31:16 | local port, remote port |
@@ -30,8 +30,10 @@ pub enum EventKind {
     ListenReply = 2,
     /// Last event of a handle; its buffers return to the host (CM-43).
     Freed = 3,
-    /// Something that no command asked for; `detail` is the code.
+    /// Something that no command asked for; `detail` is an [`asynchronous`] code and what it is about.
     Async = 4,
+    /// Completion queue `detail` was armed and has the completion that it was armed for.
+    Completion = 5,
     /// A peer asks for a connection.
     ConnectRequest = 8,
     /// Answer to CONNECT.
@@ -51,6 +53,7 @@ impl EventKind {
         EventKind::ListenReply,
         EventKind::Freed,
         EventKind::Async,
+        EventKind::Completion,
         EventKind::ConnectRequest,
         EventKind::ConnectReply,
         EventKind::Established,
@@ -61,6 +64,13 @@ impl EventKind {
     pub fn from_raw(raw: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|k| *k as u8 == raw)
     }
+}
+
+/// What `detail` of an ASYNC says: the code in 31:16, what it is about in 15:0.
+pub mod asynchronous {
+    /// Completion queue 15:0 has lost a completion: it was full, or a write to it failed. It gets no more completions; all that use it are to be ended. Once
+    /// in the life of a queue.
+    pub const CQ_ERROR: u32 = 1 << 16;
 }
 
 /// An event in plain form.

@@ -15,8 +15,10 @@ pub enum Status {
     NoMemory = -12,
     /// -EACCES: the port is reserved by the host.
     Reserved = -13,
-    /// -EEXIST: the address is there already.
+    /// -EEXIST: the address or number is there already.
     Exists = -17,
+    /// -EBUSY: in use.
+    Busy = -16,
     /// -EINVAL: a field has a value that it may not have.
     Invalid = -22,
     /// -ENOSYS: unknown opcode.
@@ -50,6 +52,7 @@ impl Status {
         Status::Reserved,
         Status::Denied,
         Status::Exists,
+        Status::Busy,
         Status::Invalid,
         Status::UnknownOpcode,
         Status::AddressInUse,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `cm::conn` keeps of a connection and of a listener, and what it does with one message.
+use super::messages::errno;
 use crate::mpa::types::StartRxResult;
 use crate::tcp::types::{RxToCm, Tuple};
 use ironwarp_abi::Status;
@@ -83,10 +84,6 @@ pub struct StatusCode {
     timed_out: Constant<Bits<32>>,
     refused: Constant<Bits<32>>,
     host_unreachable: Constant<Bits<32>>,
-}
-
-fn errno(status: Status) -> Constant<Bits<32>> {
-    Constant::new(u64::from(status as i32 as u32).to_bits())
 }
 
 impl Default for StatusCode {

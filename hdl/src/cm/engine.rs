@@ -22,7 +22,7 @@
 //!
 //! **Memory.** Listener RAM, one word {generation, port, address} a slot. It is not cleared: a generation outlives a reset, so that a
 //! handle from before it stays stale (CM-32). `live` is a flip-flop a slot, because a reset ends all handles at once.
-use super::messages::{CommandIn, EventOut, ListenerUpdate};
+use super::messages::{errno, kind, opcode, CommandIn, EventOut, ListenerUpdate};
 use super::port_types::*;
 use super::rules::{RuleSet, SetupRule};
 use crate::net::types::LocalAddress;
@@ -151,18 +151,6 @@ pub struct Engine<const L: usize, const SLOTS: usize> {
     address_in_use: Constant<Bits<32>>,
     address_not_available: Constant<Bits<32>>,
     no_ports: Constant<Bits<32>>,
-}
-
-fn opcode(op: Opcode) -> Constant<Bits<8>> {
-    Constant::new((op as u64).to_bits())
-}
-
-fn kind(kind: EventKind) -> Constant<Bits<8>> {
-    Constant::new((kind as u64).to_bits())
-}
-
-fn errno(status: Status) -> Constant<Bits<32>> {
-    Constant::new(u64::from(status as i32 as u32).to_bits())
 }
 
 impl<const L: usize, const SLOTS: usize> Default for Engine<L, SLOTS> {

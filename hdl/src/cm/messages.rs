@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands and events inside the adapter: the fields of `ironwarp_abi::{command, event}` as structs of wires.
+use ironwarp_abi::{EventKind, Opcode, Status};
 use rust_hdl::prelude::*;
 
 /// A command as it left the ring; fields and widths as in [`ironwarp_abi::command`].
@@ -63,4 +64,19 @@ pub struct ListenerUpdate {
     /// Limits of LISTEN as they came; 0 = 256 (CM-20).
     pub backlog_half_open: Bits<16>,
     pub backlog_accept: Bits<16>,
+}
+
+/// Opcode as a constant of the hardware.
+pub(crate) fn opcode(op: Opcode) -> Constant<Bits<8>> {
+    Constant::new((op as u64).to_bits())
+}
+
+/// Event kind as a constant of the hardware.
+pub(crate) fn kind(kind: EventKind) -> Constant<Bits<8>> {
+    Constant::new((kind as u64).to_bits())
+}
+
+/// Status as a constant of the hardware.
+pub(crate) fn errno(status: Status) -> Constant<Bits<32>> {
+    Constant::new(u64::from(status as i32 as u32).to_bits())
 }

@@ -5,4 +5,6 @@ pub mod owed_reads;
 pub mod placer;
 pub mod send_fetch;
 pub mod sq;
+pub mod plain_event;
+pub mod regions;
 pub mod types;

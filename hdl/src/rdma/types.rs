@@ -48,6 +48,31 @@ pub struct Bind {
     pub rtr_read: Bit,
 }
 
+/// What `cm::conn` asks of `rdma::qps`: see [`Bind`]. Both operations are answered by a [`QpBound`]; the next is taken after it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct QpBindIn {
+    pub op: BindOp,
+    pub index: Bits<16>,
+    /// As it stands in the command.
+    pub qpn: Bits<24>,
+    // the rest with `Bind` only
+    pub crc: Bit,
+    pub markers: Bit,
+    pub responder: Bit,
+    pub ird: Bits<8>,
+    pub ord: Bits<8>,
+    pub rtr_write: Bit,
+    pub rtr_read: Bit,
+}
+
+/// To `cm::conn`. `Bind`: the engines have taken it; or (`refused`) there is no such queue pair, or it belongs to a connection. `Unbind`: the engines have ended what was
+/// under way, and the queue pair is free; or (`refused`) it is not that of `index`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct QpBound {
+    pub index: Bits<16>,
+    pub refused: Bit,
+}
+
 /// A doorbell of a bound queue pair: `posted` is the free-running producer index of its send or receive queue.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Posted {
@@ -84,7 +109,7 @@ pub struct FpduIn {
 pub enum RegionOp {
     /// May `len` octets (not 0) from `to` on be touched through `stag`?
     Check,
-    /// Send with Invalidate: revoke `stag` (RDM-5). Only a region that is bound to the one stream `qpn` can be (RDM-37).
+    /// Send with Invalidate: revoke `stag` (RDM-5). Only a region that is bound to the one stream `qpn` can be (RDM-37). From `rdma::rx` alone.
     Invalidate,
 }
 
