@@ -878,7 +878,7 @@ fn a_step_takes_a_clock_and_an_fpdu_few_more() {
         b.clocks - before
     };
     // a Write of 8 octets, a Send of 46, a full segment
-    for (ulpdu, want) in [(22, 4 + 9), (64, 9 + 9), (1454, 183 + 9), (1446, 182 + 9)] {
+    for (ulpdu, want) in [(22, 4 + 7), (64, 9 + 7), (1446, 182 + 7), (1454, 183 + 7)] {
         let whole = b.fpdu(ulpdu);
         assert_eq!(clocks(&mut b, &whole), want, "{ulpdu}");
     }
@@ -886,7 +886,7 @@ fn a_step_takes_a_clock_and_an_fpdu_few_more() {
     let whole = b.fpdu(1454);
     assert_eq!(clocks(&mut b, &whole[..700]), 6 + 88);
     assert_eq!(clocks(&mut b, &whole[700..1403]), 6 + 88);
-    assert_eq!(clocks(&mut b, &whole[1403..]), 6 + 8 + 2);
+    assert_eq!(clocks(&mut b, &whole[1403..]), 6 + 8);
     // many in a payload
     let one = b.fpdu(22);
     assert_eq!(one.len(), 28);
