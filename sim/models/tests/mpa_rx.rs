@@ -944,7 +944,7 @@ fn traffic<D: Pins>(b: &mut Bench<D>, pending: &mut [Vec<u8>]) {
 }
 
 /// All at once: several connections, right and wrong FPDUs, cut anywhere, sent again when they were not taken, a reader that is slow, indices used again.
-/// Covers: MPA-21, MPA-23, MPA-26, MPA-28, MPA-30, MPA-31, MPA-37
+/// Covers: MPA-21, MPA-23, MPA-28, MPA-30, MPA-31, MPA-37
 #[test]
 fn connections_do_not_mix() {
     fn run<D: Pins>(payloads: usize) -> Counts {
