@@ -92,7 +92,7 @@ pub struct Gather<const B: usize, const BP1: usize> {
     free_out: Signal<Local, Bit>,
     depth: Constant<Bits<BP1>>,
     zeros: Constant<Bits<64>>,
-    /// The first 0..8 lanes.
+    /// The first 0 to 7 lanes.
     masks: [Constant<Bits<64>>; 8],
 }
 
@@ -221,7 +221,7 @@ impl<const B: usize, const BP1: usize> Logic for Gather<B, BP1> {
         self.whole.next = self.filled.val() >= 8;
         self.old_lanes.next = self.zeros.val();
         self.lanes.next = !self.zeros.val();
-        for i in 0..8 {
+        for i in 1..8 {
             if self.fill.q.val().index() == i {
                 self.old_lanes.next = self.masks[i].val();
             }
