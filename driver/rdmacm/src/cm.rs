@@ -3,6 +3,7 @@
 use crate::{
     core::{lock, Core},
     device::Registered,
+    ports::Ports,
     CmDevice, DeviceKey, Errno, EventChannel, Id,
 };
 use std::{
@@ -98,6 +99,7 @@ pub(crate) struct Shared {
     pub(crate) devices: Mutex<Vec<Arc<Registered>>>,
     /// Held while devices come or go and while a wildcard listener is made, so that each such listener meets each device once.
     pub(crate) topology: Mutex<()>,
+    pub(crate) ports: Ports,
     ids: Mutex<BTreeMap<u64, Weak<Core>>>,
     numbers: AtomicU64,
     stats: [AtomicU64; STATS],

@@ -12,6 +12,7 @@ use crate::{
     device::Registered,
     id::Handle,
     listen::{Backlog, Listening, Place},
+    ports::Bound,
     upcall::Sink,
     Call, Errno, Id, Options, Payload, Stat, State, TransportId,
 };
@@ -83,6 +84,10 @@ pub(crate) enum QpSlot {
 impl Inner {
     pub(crate) fn transport_id(&self) -> Result<Arc<dyn TransportId>, Errno> {
         self.transport.as_ref().map(|below| below.id.clone()).ok_or(Errno::Invalid)
+    }
+    /// What it is to be bound to, for [`crate::ports::Ports`].
+    pub(crate) const fn bound_to(&self, address: SocketAddr, listening: bool) -> Bound {
+        Bound { address, af_only: self.options.af_only, reuse: self.options.reuse_addr, listening }
     }
     pub(crate) fn device(&self) -> Result<Arc<Registered>, Errno> {
         self.device.clone().ok_or(Errno::Invalid)
@@ -280,6 +285,7 @@ impl Core {
         if let Some(below) = below {
             below.id.destroy();
         }
+        self.shared.ports.release(self.number);
         drop(qp);
         if first {
             self.shared.count(Stat::IdsDestroyed);

@@ -35,7 +35,8 @@ impl Id {
     }
 
     /// Own address (`rdma_bind_addr`). Unspecified = any, port 0 = chosen by the device when listening or connecting. EADDRNOTAVAIL if no device
-    /// has it; that the port is in use shows when listening or connecting, since devices own their ports.
+    /// has it. EADDRINUSE if another id of this connection manager has the port, see [`Opt::ReuseAddr`]; that another program has it shows when
+    /// listening or connecting, since devices own their ports.
     pub fn bind_addr(&self, address: SocketAddr) -> Result<(), Errno> {
         self.core().bind_addr(address)
     }
@@ -154,8 +155,15 @@ impl Id {
             Opt::ReuseAddr(_) | Opt::AfOnly(_) => Call::SetBindOption,
             _ => Call::SetOption,
         };
-        let mut inner = self.core().lock();
+        let core = self.core();
+        let mut inner = core.lock();
         inner.state.call(call)?;
+        match (opt, inner.state) {
+            (Opt::ReuseAddr(true), State::AddrBound) => core.shared.ports.share(core.number),
+            // others may share its port by now
+            (Opt::ReuseAddr(false), State::AddrBound) => return Err(Errno::Invalid),
+            _ => {}
+        }
         inner.options.set(opt);
         Ok(())
     }
@@ -256,6 +264,8 @@ pub struct IdRow {
     pub peer: Option<SocketAddr>,
     /// See [`Id::device`].
     pub device: Option<DeviceKey>,
+    /// Number of the id's queue pair, see [`Id::qp`].
+    pub qp_num: Option<u32>,
 }
 
 impl Core {
@@ -267,6 +277,10 @@ impl Core {
             local: inner.local,
             peer: inner.peer,
             device: inner.device.as_ref().map(|d| d.key),
+            qp_num: match &inner.qp {
+                QpSlot::Some(qp) => Some(qp.qp_num()),
+                _ => None,
+            },
         }
     }
 }

@@ -28,6 +28,7 @@ mod id;
 mod iwarp;
 mod listen;
 mod param;
+mod ports;
 mod resolve;
 mod state;
 mod transport;

@@ -69,8 +69,10 @@ impl Core {
         let topology = lock(&self.shared.topology);
         let limit = if backlog == 0 { DEFAULT_BACKLOG } else { backlog };
         let ((before, local, device), _op) = self.begin(Call::Listen, |inner| {
+            let local = inner.local.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
+            self.shared.ports.bind(self.number, inner.bound_to(local, true))?;
             inner.backlog = Arc::new(Backlog { limit, waiting: AtomicU32::new(0) });
-            Ok((inner.state, inner.local.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0))), inner.device.clone()))
+            Ok((inner.state, local, inner.device.clone()))
         })?;
         let listening = match device {
             Some(device) => self.listen_on(&device, local, limit).map(|l| vec![l]),
@@ -80,8 +82,12 @@ impl Core {
         match listening {
             Ok(listening) => {
                 let port = listening.first().map_or(local.port(), |l| l.port);
-                inner.local = Some(SocketAddr::new(local.ip(), port));
+                let local = SocketAddr::new(local.ip(), port);
+                inner.local = Some(local);
                 inner.listening = listening;
+                if inner.state == State::Listen {
+                    self.shared.ports.chosen(self.number, inner.bound_to(local, true));
+                }
                 drop(inner);
                 drop(topology);
                 Ok(())
@@ -89,6 +95,7 @@ impl Core {
             Err(errno) => {
                 if inner.state == State::Listen {
                     inner.state = before;
+                    self.shared.ports.listens_not(self.number);
                 }
                 let unread = inner.channel.take_of(self);
                 drop(inner);

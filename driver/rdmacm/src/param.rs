@@ -109,7 +109,8 @@ pub struct Received {
 pub enum Opt {
     /// DSCP and ECN octet of the connection's packets (`RDMA_OPTION_ID_TOS`).
     Tos(u8),
-    /// Connect from a port that others use (`RDMA_OPTION_ID_REUSEADDR`). The transports grant whatever is safe, with and without it.
+    /// Bind to a port that other ids have which said so, too, and do not listen (`RDMA_OPTION_ID_REUSEADDR`): all may connect from it, to different
+    /// peers. Can be set once bound, but not taken back (EINVAL).
     ReuseAddr(bool),
     /// A listener at `::` does not listen on IPv4 (`RDMA_OPTION_ID_AFONLY`).
     AfOnly(bool),

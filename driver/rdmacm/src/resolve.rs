@@ -20,6 +20,7 @@ impl Core {
             if device.as_ref().is_some_and(|d| d.is_removed()) {
                 return Err(Errno::AddressNotAvailable);
             }
+            self.shared.ports.bind(self.number, inner.bound_to(address, false))?;
             inner.device = device;
             inner.local = Some(address);
             inner.bound = true;
@@ -37,10 +38,11 @@ impl Core {
             if own.is_some_and(|own| own.is_ipv4() != destination.is_ipv4()) || destination.ip().is_unspecified() {
                 return Err(Errno::Invalid);
             }
-            inner.peer = Some(destination);
-            if inner.local.is_none() {
-                inner.local = source;
+            if let (None, Some(source)) = (inner.local, source) {
+                self.shared.ports.bind(self.number, inner.bound_to(source, false))?;
+                inner.local = Some(source);
             }
+            inner.peer = Some(destination);
             Ok(own.map(|own| own.ip()).filter(|ip| !ip.is_unspecified()))
         })?;
         match way(&self.shared.devices(), source, destination.ip()) {
@@ -79,6 +81,7 @@ impl Core {
                 if inner.bound {
                     inner.state = State::AddrBound;
                 } else {
+                    self.shared.ports.release(self.number);
                     inner.local = None;
                     inner.state = State::Idle;
                 }

@@ -10,7 +10,7 @@ use common::{
 use ironwarp_iwcm::{Depths, EventKind as Iw, IwCm};
 use ironwarp_rdmacm::{
     Cm, CmDevice, ConnParam, ConnectFailure, Endpoint, Errno, EventChannel, EventKind, Id, IwTransport, MpaOptions, Opt, Payload,
-    PrivateData, Received, State, MAX_DEPTH,
+    PrivateData, Received, Stat, State, MAX_DEPTH,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -233,6 +233,48 @@ fn an_id_that_is_destroyed_with_a_live_connection_hears_nothing_more() {
     id.destroy_id().unwrap();
     rig.none();
     drop(id);
+    assert_eq!(rig.cm.counts(), Default::default());
+}
+
+/// What the connection manager below still tells of ids whose device is gone is told to nobody.
+///
+/// Covers: CM-35
+#[test]
+fn device_removal_is_the_last_that_every_id_of_an_iwarp_device_hears() {
+    let rig = Rig::new();
+    let listener = rig.listening();
+    let (asked, _) = rig.request(b"");
+    let connected = rig.connecting();
+    rig.provider.raise_last(Iw::ConnectReply, Ok(()), b"");
+    rig.next(EventKind::Established);
+    let connecting = rig.connecting();
+    let idle = rig.cm.create_id(&rig.channel);
+    let key = rig.cm.devices()[0].1;
+    assert_eq!(rig.cm.remove_device(key), Ok(4));
+    let ids = [&listener, &asked, &connected, &connecting];
+    let mut told: Vec<_> = ids
+        .iter()
+        .map(|_| {
+            let (id, payload) = rig.channel.get_event(WAIT).expect("an event").ack();
+            assert_eq!(payload.kind(), EventKind::DeviceRemoval);
+            id.number()
+        })
+        .collect();
+    told.sort_unstable();
+    let mut numbers = ids.map(Id::number);
+    numbers.sort_unstable();
+    assert_eq!(told, numbers, "each once");
+    rig.none();
+    assert_eq!(idle.state(), State::Idle, "it had no device");
+    assert_eq!(idle.resolve_addr(None, common::peer(7), WAIT), Ok(()));
+    assert_eq!(rig.next(EventKind::AddrError).status(), Err(Errno::NoDevice));
+    for id in ids {
+        assert_eq!(id.state(), State::DeviceRemoval);
+        assert_eq!((id.listen(1), id.connect(&common::param()), id.disconnect()), (Err(Errno::Invalid), Err(Errno::Invalid), Ok(())));
+        id.destroy_id().unwrap();
+    }
+    assert_eq!(rig.cm.stat(Stat::EventsUnexpected), 0);
+    drop((listener, asked, connected, connecting, idle));
     assert_eq!(rig.cm.counts(), Default::default());
 }
 

@@ -316,6 +316,50 @@ fn an_address_query_ends_once_whatever_becomes_of_it() {
     f.no_event();
 }
 
+/// `RDMA_OPTION_ID_REUSEADDR`.
+#[test]
+fn a_port_is_one_ids_unless_all_who_have_it_share_it() {
+    let f = Fixture::new();
+    let (a, b, c, d) = (f.id(), f.id(), f.id(), f.id());
+    a.bind_addr(own(5)).unwrap();
+    assert_eq!(b.bind_addr(own(5)), Err(Errno::AddressInUse));
+    assert_eq!(b.bind_addr("0.0.0.0:5".parse().unwrap()), Err(Errno::AddressInUse));
+    assert_eq!((b.state(), b.get_local_addr()), (State::Idle, None), "refused, so nothing has changed");
+    b.set_option(Opt::ReuseAddr(true)).unwrap();
+    assert_eq!(b.bind_addr(own(5)), Err(Errno::AddressInUse), "one alone cannot share");
+    a.set_option(Opt::ReuseAddr(true)).unwrap();
+    b.bind_addr(own(5)).unwrap();
+    assert_eq!(a.set_option(Opt::ReuseAddr(false)), Err(Errno::Invalid), "b has it");
+    // a listener is alone
+    assert_eq!(a.listen(1), Err(Errno::AddressInUse));
+    assert_eq!((a.state(), f.transport.take_calls().len()), (State::AddrBound, 0), "the device was not asked");
+    // an address query binds, too
+    assert_eq!(c.resolve_addr(Some(own(5)), peer(7), WAIT), Err(Errno::AddressInUse));
+    assert_eq!((c.state(), c.get_local_addr(), c.get_peer_addr()), (State::Idle, None, None));
+    c.set_option(Opt::ReuseAddr(true)).unwrap();
+    f.transport.hold.store(true, SeqCst);
+    c.resolve_addr(Some(own(5)), peer(7), WAIT).unwrap();
+    b.destroy_id().unwrap();
+    assert_eq!(a.listen(1), Err(Errno::AddressInUse), "c has it still");
+    f.transport.drop_addr();
+    drop(f.event(EventKind::AddrError));
+    a.listen(1).unwrap();
+    d.set_option(Opt::ReuseAddr(true)).unwrap();
+    assert_eq!(d.bind_addr(own(5)), Err(Errno::AddressInUse), "nobody shares with a listener");
+    a.destroy_id().unwrap();
+    d.bind_addr(own(5)).unwrap();
+    // what a device refuses is bound as before, and what it chose is taken
+    f.transport.fail("listen", Errno::NoMemory);
+    assert_eq!(d.listen(1), Err(Errno::NoMemory));
+    let e = f.id();
+    e.set_option(Opt::ReuseAddr(true)).unwrap();
+    e.bind_addr(own(5)).unwrap();
+    f.transport.mend("listen");
+    let chosen = f.id();
+    chosen.listen(1).unwrap();
+    assert_eq!(f.id().bind_addr(own(chosen.get_src_port())), Err(Errno::AddressInUse));
+}
+
 /// A refused call must not have changed the addresses.
 ///
 /// Covers: DEF-51

@@ -156,6 +156,84 @@ fn refused_where_nobody_listens_and_given_up_where_nobody_answers() {
     assert_eq!(client.state(), State::Failed);
 }
 
+/// From one own port to two peers.
+#[test]
+fn ids_that_share_their_port_connect_from_it() {
+    let cm = cm();
+    let (passive, active) = (EventChannel::new().unwrap(), EventChannel::new().unwrap());
+    let listeners = [listening(&cm, &passive), listening(&cm, &passive)];
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut kept = Vec::new();
+    for (_, at) in &listeners {
+        let client = cm.create_id(&active);
+        client.set_option(Opt::ReuseAddr(true)).unwrap();
+        client.bind_addr(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
+        client.resolve_addr(None, *at, WAIT).unwrap();
+        next(&active, EventKind::AddrResolved);
+        client.resolve_route(WAIT).unwrap();
+        next(&active, EventKind::RouteResolved);
+        let a = Side::new(&client);
+        client.connect(&ConnParam::default()).unwrap();
+        let (server, payload) = next(&passive, EventKind::ConnectRequest);
+        drop(payload);
+        let b = Side::new(&server);
+        server.accept(Some(&ConnParam::default())).unwrap();
+        next(&active, EventKind::Established);
+        next(&passive, EventKind::Established);
+        assert_eq!((client.get_src_port(), server.get_dst_port()), (port, port));
+        a.send(b"from the one port");
+        assert_eq!(b.received(), b"from the one port");
+        kept.push((client, server, a, b));
+    }
+    let alone = cm.create_id(&active);
+    assert_eq!(alone.bind_addr(SocketAddr::from(([127, 0, 0, 1], port))), Err(Errno::AddressInUse));
+}
+
+/// The device goes while an id listens, one waits, and two are connected: each is told once, and the peers see the end.
+#[test]
+fn the_device_goes_away() {
+    let (cm, soft) = (Cm::new(), Soft::new(SoftConfig::default()));
+    let key = cm.add_device(CmDevice::iwarp(soft.clone(), soft.clone())).unwrap();
+    let (passive, active) = (EventChannel::new().unwrap(), EventChannel::new().unwrap());
+    let (listener, at) = listening(&cm, &passive);
+    let client = resolved(&cm, &active, at);
+    let _a = Side::new(&client);
+    client.connect(&ConnParam::default()).unwrap();
+    let (server, payload) = next(&passive, EventKind::ConnectRequest);
+    drop(payload);
+    let _b = Side::new(&server);
+    server.accept(Some(&ConnParam::default())).unwrap();
+    next(&active, EventKind::Established);
+    next(&passive, EventKind::Established);
+    let waiting = resolved(&cm, &active, at);
+    let _c = Side::new(&waiting);
+    waiting.connect(&ConnParam::default()).unwrap();
+    let (asked, payload) = next(&passive, EventKind::ConnectRequest);
+    drop(payload);
+    assert_eq!(cm.remove_device(key), Ok(5));
+    for (channel, ids) in [(&passive, [&listener, &server, &asked].as_slice()), (&active, &[&client, &waiting])] {
+        let mut told: Vec<_> = ids.iter().map(|_| next(channel, EventKind::DeviceRemoval).0.number()).collect();
+        told.sort_unstable();
+        let mut all: Vec<_> = ids.iter().map(|id| id.number()).collect();
+        all.sort_unstable();
+        assert_eq!(told, all, "each once");
+        assert_eq!(channel.get_event(Duration::from_millis(100)).err(), Some(Errno::TimedOut), "nothing after it");
+    }
+    assert_eq!(client.connect(&ConnParam::default()), Err(Errno::Invalid));
+    for id in [&client, &server, &waiting, &asked, &listener] {
+        id.destroy_qp().unwrap();
+        id.destroy_id().unwrap();
+    }
+    drop((client, server, waiting, asked, listener));
+    assert_eq!(cm.counts(), Default::default());
+    let live = |name: &str| soft.stats().into_iter().find(|(n, _)| *n == name).expect("counter").1;
+    let end = Instant::now() + WAIT;
+    while ["listensLive", "halfOpenLive", "pendingLive", "connectionsLive"].iter().any(|name| live(name) != 0) {
+        assert!(Instant::now() < end, "{:?}", soft.stats());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// A peer that finds the backlog full is told at once, by a reject that no application made. Who of rdma_cm and the device sees it first does
 /// not matter: this device counts the requests that wait, too.
 #[test]
