@@ -124,24 +124,17 @@ impl Conn {
         !self.stopped()
     }
     /// Writes all of it. An error if the connection is stopped or lost.
-    pub(crate) fn send(&self, side: Side, socket: &Socket, mut octets: &[u8], until: Option<Instant>) -> io::Result<()> {
-        while !octets.is_empty() {
-            match socket.send_with_flags(octets, libc::MSG_NOSIGNAL | libc::MSG_EOR | libc::MSG_DONTWAIT) {
-                Ok(n) => octets = octets.get(n..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let limit = until.or(lock(&self.flow).deadline);
-                    if limit.is_some_and(|limit| Instant::now() >= limit) {
-                        return Err(io::ErrorKind::TimedOut.into());
-                    }
-                    if !self.wait(side, socket, PollFlags::OUT, limit) {
-                        return Err(io::ErrorKind::ConnectionAborted.into());
-                    }
-                }
-                Err(error) => return Err(error),
+    pub(crate) fn send(&self, side: Side, socket: &Socket, octets: &[u8], until: Option<Instant>) -> io::Result<()> {
+        send_whole(socket, octets, || {
+            let limit = until.or(lock(&self.flow).deadline);
+            if limit.is_some_and(|limit| Instant::now() >= limit) {
+                return Err(io::ErrorKind::TimedOut.into());
             }
-        }
-        Ok(())
+            if !self.wait(side, socket, PollFlags::OUT, limit) {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            Ok(())
+        })
     }
     /// Our FIN; the peer's must follow in time.
     pub(crate) fn fin(&self, socket: &Socket, within: Duration) {
@@ -259,7 +252,54 @@ impl Conn {
     }
 }
 
+/// All octets, in as many calls as the kernel makes of it; `wait` waits until it takes more.
+fn send_whole(socket: &Socket, mut octets: &[u8], mut wait: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    while !octets.is_empty() {
+        match socket.send_with_flags(octets, libc::MSG_NOSIGNAL | libc::MSG_EOR | libc::MSG_DONTWAIT) {
+            Ok(n) => octets = octets.get(n..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait()?,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Starts a thread of a connection.
 pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
     std::thread::Builder::new().name(name.into()).stack_size(256 << 10).spawn(run).map(drop).map_err(Errno::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    /// A kernel that takes parts: a pair of local sockets with little room does.
+    ///
+    /// Covers: DEF-32
+    #[test]
+    fn def_32_what_the_kernel_takes_in_parts_leaves_whole() {
+        let (from, mut to) = Socket::pair(socket2::Domain::UNIX, socket2::Type::STREAM, None).expect("sockets");
+        from.set_send_buffer_size(1).expect("the least there is");
+        let sent: Vec<u8> = (0..300_000u32).map(|n| (n / 3) as u8).collect();
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            to.read_to_end(&mut all).map(|_| all)
+        });
+        let mut waits = 0;
+        send_whole(&from, &sent, || {
+            waits += 1;
+            std::thread::yield_now();
+            Ok(())
+        })
+        .expect("sent");
+        drop(from);
+        assert!(reader.join().expect("reads").expect("octets") == sent);
+        assert!(waits > 0, "the kernel took all at once: nothing was shown");
+        // an end of the wait ends it
+        let (from, _to) = Socket::pair(socket2::Domain::UNIX, socket2::Type::STREAM, None).expect("sockets");
+        let refused = send_whole(&from, &vec![0; 10_000_000], || Err(io::ErrorKind::TimedOut.into()));
+        assert_eq!(refused.map_err(|e| e.kind()), Err(io::ErrorKind::TimedOut));
+    }
 }
