@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connected queue pairs on any device, for the commands that talk to a peer: rping, perf, cmtime, ucmatose.
 use crate::{
+    control::{self, ControlArgs, Serving},
     device::{AttachArgs, Device, Network},
     output::line,
     Failure,
@@ -30,6 +31,8 @@ const CLOSING: Duration = Duration::from_secs(2);
 pub struct EndpointArgs {
     #[command(flatten)]
     attach: AttachArgs,
+    #[command(flatten)]
+    control: ControlArgs,
     /// The adapter's address, as 192.0.2.1/24; the host's own TCP (--device soft) has its own.
     #[arg(long)]
     address: Option<Network>,
@@ -85,6 +88,8 @@ pub struct PeerArgs {
 
 /// An opened device.
 pub struct Opened {
+    /// Ends before what it tells of.
+    _serving: Option<Serving>,
     verbs: Arc<dyn ironwarp_verbs::Device>,
     cm: Cm,
     pd: Arc<dyn Pd>,
@@ -111,14 +116,14 @@ impl EndpointArgs {
                     eager_responder: self.eager_responder,
                     ..ironwarp_soft::SoftConfig::default()
                 });
-                self.opened(soft.clone(), soft, mpa)
+                self.opened(soft.clone(), soft, mpa, control::of_soft(&self.control)?)
             }
             Device::Sim(_) | Device::Vfio(_) => {
                 let address = self.address.ok_or("an adapter needs an address: --address 192.0.2.1/24")?;
                 let mut rnic = self.attach.attach(self.attach.config())?;
                 rnic.address_add(address.address, address.prefix, self.gateway)?;
                 let offload = Offload::start(rnic, OffloadConfig::default())?;
-                self.opened(offload.clone(), offload, mpa)
+                self.opened(offload.clone(), offload, mpa, self.control.open()?)
             }
         }
     }
@@ -127,12 +132,16 @@ impl EndpointArgs {
         verbs: Arc<dyn ironwarp_verbs::Device>,
         provider: Arc<dyn ironwarp_iwcm::Provider>,
         mpa: MpaOptions,
+        control: control::Control,
     ) -> Result<Opened, Failure> {
         let cm = Cm::new();
         cm.add_device(CmDevice::iwarp(verbs.clone(), provider))?;
         let pd = verbs.alloc_pd()?;
+        let (told, its_cm) = (verbs.clone(), cm.clone());
+        let serving = control.serve(move || control::tables_of_verbs(&*told, &its_cm))?;
         let (private_data, reject) = (self.private_data.clone(), self.reject.clone());
-        Ok(Opened { verbs, cm, pd, mpa, private_data, reject, patience: Duration::from_secs_f64(self.patience) })
+        let patience = Duration::from_secs_f64(self.patience);
+        Ok(Opened { _serving: serving, verbs, cm, pd, mpa, private_data, reject, patience })
     }
 }
 
@@ -180,11 +189,16 @@ impl Opened {
     pub fn pd(&self) -> &Arc<dyn Pd> {
         &self.pd
     }
-    /// A new id.
+    /// A new id whose events go to `channel`.
+    pub fn id(&self, channel: &EventChannel) -> Result<Id, Failure> {
+        let id = self.cm.create_id(channel);
+        id.set_option(Opt::Mpa(self.mpa))?;
+        Ok(id)
+    }
+    /// A new id with a channel of its own.
     pub fn create_id(&self) -> Result<Pending, Failure> {
         let channel = EventChannel::new()?;
-        let id = self.cm.create_id(&channel);
-        id.set_option(Opt::Mpa(self.mpa))?;
+        let id = self.id(&channel)?;
         Ok(Pending { id, channel, private_data: self.private_data.clone(), patience: self.patience })
     }
     /// A new id with the way to `remote`.
@@ -203,9 +217,16 @@ impl Opened {
     }
     /// Queues for one connection, which become those of its id. Receives may be posted then.
     pub fn queues(&self, pending: &Pending, cap: QpCap) -> Result<Queues, Failure> {
+        self.queues_by(cap, |init| pending.id.create_qp(&self.pd, init))
+    }
+    /// Queues of no id: connect and accept are told their number.
+    pub fn spare_queues(&self, cap: QpCap) -> Result<Queues, Failure> {
+        self.queues_by(cap, |init| self.verbs.create_qp(&self.pd, init))
+    }
+    fn queues_by(&self, cap: QpCap, make: impl FnOnce(&QpInitAttr) -> Result<Arc<dyn Qp>, Errno>) -> Result<Queues, Failure> {
         let cq = self.verbs.create_cq(CQE)?;
         let init = QpInitAttr { send_cq: cq.clone(), recv_cq: cq.clone(), cap, sq_sig_all: false };
-        Ok(Queues { qp: pending.id.create_qp(&self.pd, &init)?, cq })
+        Ok(Queues { qp: make(&init)?, cq })
     }
 }
 

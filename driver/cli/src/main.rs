@@ -54,6 +54,9 @@ enum Command {
     Perf(commands::perf::Args),
     /// Many connections at once, messages on each.
     Ucmatose(commands::ucmatose::Args),
+    /// One end of the set-ups whose instructions `bench` counts.
+    #[command(hide = true)]
+    SetUps(commands::set_ups::Args),
     /// Serve Verilated adapters behind vfio-user sockets.
     #[cfg(feature = "sim")]
     Sim(commands::sim::Args),
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::Cmtime(args) => commands::cmtime::run(&args, json),
         Command::Perf(args) => commands::perf::run(&args, json),
         Command::Ucmatose(args) => commands::ucmatose::run(&args, json),
+        Command::SetUps(args) => commands::set_ups::run(&args, json),
         #[cfg(feature = "sim")]
         Command::Sim(args) => commands::sim::run(&args, json),
         #[cfg(feature = "sim")]

@@ -9,7 +9,7 @@ fn report() -> Value {
     let directory = tempfile::tempdir().expect("temporary directory");
     let out = directory.path().to_str().expect("UTF-8");
     let output = Command::new(env!("CARGO_BIN_EXE_ironwarp"))
-        .args(["--json", "bench", "--set-ups", "4", "--out", out])
+        .args(["--json", "bench", "--set-ups", "4", "--host-set-ups", "0", "--out", out])
         .env_remove("RUST_LOG")
         .output()
         .expect("ironwarp starts");
@@ -68,4 +68,40 @@ fn the_report_has_every_figure_they_add_up_and_equal_seeds_give_equal_ones() {
     }
     let parts = list(&report["set_ups"]["parts"]);
     assert!(parts.len() >= 9 && parts.iter().all(|part| number(&part["cycles_each"]) > 0.0), "{parts:?}");
+}
+
+/// The host's part is there for both providers, by kind, and says that the adapter takes the work away.
+#[test]
+fn the_hosts_instructions_of_a_set_up_are_counted_on_both_providers() {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let out = directory.path().to_str().expect("UTF-8");
+    let output = Command::new(env!("CARGO_BIN_EXE_ironwarp"))
+        .args(["--json", "bench", "--set-ups", "1", "--host-set-ups", "4", "--out", out])
+        .env_remove("RUST_LOG")
+        .output()
+        .expect("ironwarp starts");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    let host = &report["host_per_set_up"];
+    assert_eq!(host["set_ups"], 4);
+    for provider in ["offloaded", "host_integrated"] {
+        for end in ["client", "server"] {
+            let cost = &host[provider][end];
+            let [instructions, calls, bus, writes] =
+                ["user_instructions", "system_calls", "simulated_bus_instructions", "register_writes"].map(|name| number(&cost[name]));
+            // a set-up is neither nothing nor the work of a second
+            assert!((1e3..1e7).contains(&instructions) && (1.0..1000.0).contains(&calls), "{provider} {end}: {cost}");
+            let adapter = provider == "offloaded";
+            assert_eq!((bus > 0.0, writes >= 1.0), (adapter, adapter), "{provider} {end}: {cost}");
+            let sum: f64 = cost["by_name"].as_object().expect("by name").values().map(number).sum();
+            assert!((sum - calls).abs() < 1e-6, "{cost}");
+            let sockets = ["sendto", "accept4", "connect"].iter().any(|name| cost["by_name"][name].is_number());
+            assert_ne!(sockets, adapter, "the host's TCP is called by the one, not by the other: {cost}");
+        }
+    }
+    for ratio in ["user_ratio", "system_call_ratio"] {
+        assert!(number(&host[ratio]) > 0.0, "{host}");
+    }
+    assert_eq!((number(&host["budget"]["first"]), number(&host["budget"]["goal"])), (0.25, 0.05));
 }

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `devinfo`: the fields and the look of `ibv_devinfo -v`. What does not exist yet (QPs, MRs ...) is left out.
-use crate::{device::DeviceArgs, output::line, Outcome};
+//! `devinfo`: the fields and the look of `ibv_devinfo -v`. What an adapter does not have yet (QPs, MRs ...) is left out.
+use crate::{
+    device::{Device as Way, DeviceArgs},
+    output::line,
+    Outcome,
+};
 use ironwarp_abi::{reg::status_bits, PCI_DEVICE, PCI_VENDOR};
 use ironwarp_rnic::{Device, DeviceInfo};
+use ironwarp_soft::{Soft, SoftConfig};
+use ironwarp_verbs::{Device as _, DeviceAttr, PortAttr, PortState};
 use ironwarp_wire::MacAddr;
 
 #[derive(clap::Args)]
@@ -12,8 +18,12 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Outcome {
-    let info = Device::open(args.device.open()?)?.info()?;
-    let rows = rows(&info);
+    let rows = if args.device.device == Way::Soft {
+        let soft = Soft::new(SoftConfig::default());
+        rows_of_verbs(&soft.query(), &soft.query_port())
+    } else {
+        rows(&Device::open(args.device.open()?)?.info()?)
+    };
     if json {
         let map: serde_json::Map<_, _> = rows.into_iter().map(|(_, name, value)| (name.to_owned(), value.json())).collect();
         line(serde_json::Value::Object(map).to_string());
@@ -52,6 +62,12 @@ impl Value {
             Value::Named(name, _) => (*name).into(),
         }
     }
+}
+
+/// In the notation of ibv_devinfo.
+fn guid_of(number: u64) -> String {
+    let text = format!("{number:016x}");
+    [&text[..4], &text[4..8], &text[8..12], &text[12..]].join(":")
 }
 
 /// EUI-64 of a MAC address, in the notation of ibv_devinfo.
@@ -108,6 +124,39 @@ fn rows(info: &DeviceInfo) -> Vec<(usize, &'static str, Value)> {
     ]
 }
 
+/// What any device of the verbs says of itself.
+fn rows_of_verbs(device: &DeviceAttr, port: &PortAttr) -> Vec<(usize, &'static str, Value)> {
+    let number = |n: u32| Value::Number(n.into());
+    vec![
+        (0, "hca_id", Value::Text(device.name.clone())),
+        (1, "transport", Value::Named("iWARP", 1)),
+        (1, "fw_ver", Value::Text(device.fw_ver.clone())),
+        (1, "node_guid", Value::Text(guid_of(device.node_guid))),
+        (1, "sys_image_guid", Value::Text(guid_of(device.node_guid))),
+        (1, "vendor_id", Value::Hex(device.vendor_id.into())),
+        (1, "vendor_part_id", number(device.vendor_part_id)),
+        (1, "hw_ver", Value::Hex(device.hw_ver.into())),
+        (1, "phys_port_cnt", Value::Number(1)),
+        (1, "max_mr_size", Value::Hex(device.max_mr_size)),
+        (1, "max_qp", number(device.max_qp)),
+        (1, "max_qp_wr", number(device.max_qp_wr)),
+        (1, "max_sge", number(device.max_sge)),
+        (1, "max_cq", number(device.max_cq)),
+        (1, "max_cqe", number(device.max_cqe)),
+        (1, "max_mr", number(device.max_mr)),
+        (1, "max_pd", number(device.max_pd)),
+        (1, "max_qp_rd_atom", number(device.max_qp_rd_atom.into())),
+        (1, "max_qp_init_rd_atom", number(device.max_qp_init_rd_atom.into())),
+        (1, "atomic_cap", Value::Named("ATOMIC_NONE", 0)),
+        (2, "port", Value::Number(1)),
+        (3, "state", if port.state == PortState::Active { Value::Named("PORT_ACTIVE", 4) } else { Value::Named("PORT_DOWN", 1) }),
+        (3, "max_mtu", mtu_class(port.max_mtu)),
+        (3, "active_mtu", mtu_class(port.active_mtu)),
+        (3, "link_mtu", number(port.active_mtu)),
+        (3, "link_layer", Value::Text("Ethernet".into())),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,5 +164,6 @@ mod tests {
     #[test]
     fn the_guid_is_the_eui_64_of_the_mac() {
         assert_eq!(guid("02:1b:ad:00:00:01".parse().unwrap()), "001b:adff:fe00:0001");
+        assert_eq!(guid_of(0x001b_adff_fe00_0001), "001b:adff:fe00:0001");
     }
 }

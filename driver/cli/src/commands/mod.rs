@@ -12,6 +12,7 @@ pub mod listen;
 pub mod perf;
 pub mod rping;
 pub mod selftest;
+pub mod set_ups;
 pub mod show;
 #[cfg(feature = "sim")]
 pub mod sim;

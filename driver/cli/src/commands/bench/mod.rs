@@ -2,12 +2,14 @@
 //! `bench`: what connections cost. Two Verilated adapters over a wire without length, each with a host whose DMA has no latency, driven by
 //! the driver of this workspace in one thread. Every figure is a difference of cycles in which something passed the ports of a model, so
 //! equal seeds give equal figures on any machine. Latencies are measured with hosts that need 0 and 1000 cycles for each thing that they learn.
+mod host;
 mod latency;
 mod pair;
 mod rate;
 mod stamps;
 
 use crate::{output::line, Failure, Outcome};
+use host::{Cost, Host};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ironwarp_sim::bus::lock;
 use latency::{Row, ALL};
@@ -27,6 +29,9 @@ pub struct Args {
     /// Set-ups in each sustained run.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
     set_ups: u64,
+    /// Set-ups whose instructions are counted on the host, on each provider; 0 = leave that out, and valgrind is not needed. An adapter has 32 connections.
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(..=31))]
+    host_set_ups: u16,
 }
 
 /// Host turnarounds of the latencies, cycles.
@@ -45,6 +50,7 @@ struct Figures {
     phases: Vec<Phase>,
     cycles: u64,
     digest: u64,
+    host: Option<Host>,
 }
 
 pub fn run(args: &Args, json: bool) -> Outcome {
@@ -74,7 +80,7 @@ fn progress(json: bool, set_ups: u64) -> ProgressBar {
 }
 
 fn measure(args: &Args, progress: &ProgressBar) -> Result<Figures, Failure> {
-    let mut figures = Figures { latency: Default::default(), rates: Vec::new(), phases: Vec::new(), cycles: 0, digest: 0 };
+    let mut figures = Figures { latency: Default::default(), rates: Vec::new(), phases: Vec::new(), cycles: 0, digest: 0, host: None };
     for (turnaround, rows) in TURNAROUNDS.into_iter().zip(&mut figures.latency) {
         let mut pair = Pair::new(args.seed, turnaround, true)?;
         for (name, measure) in ALL {
@@ -97,6 +103,10 @@ fn measure(args: &Args, progress: &ProgressBar) -> Result<Figures, Failure> {
     progress.inc(TOGETHER as u64);
     figures.cycles += lock(&pair.world).cycle();
     figures.digest = figures.digest.rotate_left(1) ^ pair.end()?;
+    if args.host_set_ups > 0 {
+        progress.set_message("instructions of the host");
+        figures.host = Some(host::measure(args.host_set_ups)?);
+    }
     Ok(figures)
 }
 
@@ -117,6 +127,7 @@ impl Figures {
                 "sustained": self.rates,
                 "parts": self.phases,
             },
+            "host_per_set_up": self.host,
             "model": { "cycles": self.cycles, "seed": seed, "digest": format!("{:016x}", self.digest) },
         })
     }
@@ -158,6 +169,29 @@ impl Figures {
         for phase in &self.phases {
             line(format!("  {}  {:>6.1}  {}", phase.of, phase.cycles_each, phase.name));
         }
+        if let Some(host) = &self.host {
+            print_host(host);
+        }
         line(format!("\n{} model cycles, digest {:016x}", self.cycles, self.digest));
     }
+}
+
+fn print_host(host: &Host) {
+    line(format!("\nThe host's part of a set-up, mean of {} one after the other ({})\n", host.set_ups, host.counted_by));
+    line("  provider         end     instructions (user)  register reads, writes  system calls");
+    for (provider, ends) in [("adapter", &host.offloaded), ("host's own TCP", &host.host_integrated)] {
+        for (end, cost) in [("client", &ends.client), ("server", &ends.server)] {
+            let Cost { user_instructions, register_reads, register_writes, system_calls, by_name, .. } = cost;
+            let names: Vec<_> = by_name.iter().map(|(name, n)| format!("{name} {n}")).collect();
+            line(format!(
+                "  {provider:<15}  {end}  {user_instructions:>19.0}  {:>22}  {system_calls:>4.1}: {}",
+                format!("{register_reads:.1}, {register_writes:.1}"),
+                names.join(", ")
+            ));
+        }
+    }
+    line(format!(
+        "\n  adapter by host's own TCP, both ends: instructions {:.3}, system calls {:.3}; budget {}, goal {}",
+        host.user_ratio, host.system_call_ratio, host.budget.first, host.budget.goal
+    ));
 }
