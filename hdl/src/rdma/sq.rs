@@ -2,8 +2,8 @@
 //! The sending side of DDP and RDMAP: takes work requests and Read Responses that are owed, cuts them into FPDUs, completes what is acknowledged.
 //!
 //! **Interface.** `rdma::types` says what each message means, `docs/data-path.md` where it goes. `item_address` (index, item, word), `item_data`: the item store for `mpa::tx`, the word in the clock
-//! after its address. `close`: the manager wants `Drained`. `fault`: index whose source `mpa::tx` may not read any more. `quiet` is low while a region check is under way; nothing is ever
-//! touched here by the right of one: `mpa::tx` and `rdma::rx` ask again. `ready` is low for 4 * 2^C clocks after reset; nothing is taken before.
+//! after its address. `close`: the manager wants `Drained`. `fault`: index whose source `mpa::tx` may not read any more. `quiet` for `rdma::regions` is always high: nothing is ever
+//! touched here by the right of a check, `mpa::tx` and `rdma::rx` ask again. `ready` is low for 4 * 2^C clocks after reset; nothing is taken before.
 //!
 //! **Items.** Of the 16 items of an index, 0..=11 are a ring of work requests, from the fetch of each to its completion; 12..=14 a ring of Read Responses and the RTR; 15 is
 //! the Terminate. One message of an index is cut at a time, and FPDUs leave in the order of the cut, so messages are never interleaved (DDP-7, RDM-24).
@@ -473,7 +473,7 @@ impl<
 
         // ---- outputs
         self.ready.next = self.step.q.val() != SqStep::Clear;
-        self.quiet.next = (self.step.q.val() != SqStep::Ask) & (self.step.q.val() != SqStep::Answer);
+        self.quiet.next = true;
         self.to_tx.data.next = self.tx_out.q.val();
         self.to_tx.valid.next = self.tx_full.q.val() & !self.issued_full.q.val();
         if self.to_tx.ready.val() & !self.issued_full.q.val() {
