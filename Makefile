@@ -80,8 +80,8 @@ tap: setup ## Linux's ping, ARP, curl and plain TCP sockets against the adapter 
 interop-siw: setup ## Linux's software iWARP, rdma-core and perftest in a QEMU guest against `ironwarp --device soft`, both roles (root, downloads 225 MB once; SHORT=1, ONLY=..)
 	bash tools/vfio-guest/qemu.sh build/qemu
 	bash tools/siw-guest/build.sh build/siw-guest
-	cargo build --quiet --release --no-default-features --target-dir $${CARGO_TARGET_DIR:-target}/plain -p ironwarp-cli
-	python3 tools/siw-guest/interop.py $${CARGO_TARGET_DIR:-target}/plain/release/ironwarp $(if $(SHORT),--short) --only "$(ONLY)"
+	cargo build --quiet --release -p ironwarp-cli
+	python3 tools/siw-guest/interop.py $${CARGO_TARGET_DIR:-target}/release/ironwarp $(if $(SHORT),--short) --only "$(ONLY)"
 
 vfio-guest: setup ## Driver in a QEMU guest on the kernel's vfio-pci, against the Verilated adapter
 	bash tools/vfio-guest/run.sh

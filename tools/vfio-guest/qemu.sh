@@ -17,6 +17,7 @@ archive=$(apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Create
 mode=root
 [ "$(id -u)" = 0 ] || mode=unshare
 part=$tree.part
+mkdir -p "$(dirname "$tree")"
 rm -rf "$part"
 # APT::Default-Release: the dependencies come from backports, too, where they must.
 timeout 300 mmdebstrap --quiet --mode=$mode --variant=extract --aptopt='APT::Default-Release "trixie-backports"' \

@@ -22,6 +22,8 @@ pub struct SoftConfig {
     pub connect_timeout: Duration,
     /// From the end of TCP's handshake to a complete Request.
     pub request_timeout: Duration,
+    /// From a Reply that refuses to our FIN, if the peer does not close before.
+    pub refusal_timeout: Duration,
     /// From our FIN to the peer's; then RST.
     pub close_timeout: Duration,
     /// From an error to the peer's FIN; then RST.
@@ -54,6 +56,7 @@ impl Default for SoftConfig {
             half_open: 256,
             connect_timeout: Duration::from_secs(60),
             request_timeout: Duration::from_secs(5),
+            refusal_timeout: Duration::from_millis(200),
             close_timeout: Duration::from_secs(5),
             terminate_timeout: Duration::from_secs(1),
             destroy_timeout: Duration::from_secs(90),

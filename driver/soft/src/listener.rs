@@ -3,6 +3,9 @@
 //!
 //! Two limits (CM-19): of connections whose Request is not complete ([`crate::SoftConfig::half_open`]), above which none is taken from the
 //! kernel; and of Requests that were announced and not answered (the backlog), above which MPA refuses without private data.
+//!
+//! The thread also closes what was refused, when the peer has closed or after [`crate::SoftConfig::refusal_timeout`]: an initiator that finds the FIN
+//! together with the Reply may not look at the Reply (Linux siw).
 use crate::{
     connection::Conn,
     device::Shared,
@@ -19,8 +22,8 @@ use std::{
     net::SocketAddr,
     os::fd::AsFd,
     sync::{
-        atomic::{AtomicUsize, Ordering},
-        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, Mutex,
     },
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -34,6 +37,7 @@ pub(crate) struct Pending {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     waiting: Arc<AtomicUsize>,
+    desk: Arc<Desk>,
     shared: Arc<Shared>,
 }
 
@@ -47,6 +51,7 @@ impl Pending {
         let reply = refusal(&self.request, private_data, &self.shared.config).octets(Kind::Reply)?;
         // so few octets fit always
         self.socket.send_with_flags(&reply, libc::MSG_NOSIGNAL)?;
+        self.desk.close_later(self.socket.try_clone()?);
         Ok(())
     }
 }
@@ -58,16 +63,35 @@ impl Drop for Pending {
     }
 }
 
+/// What others tell the thread.
+#[derive(Debug)]
+struct Desk {
+    wake: Wake,
+    stop: AtomicBool,
+    /// To be closed; none once the thread has ended.
+    refused: Mutex<Option<Vec<Socket>>>,
+}
+
+impl Desk {
+    fn close_later(&self, socket: Socket) {
+        if let Some(list) = &mut *lock(&self.refused) {
+            list.push(socket);
+            self.wake.set();
+        }
+    }
+}
+
 /// A listener that lives; dropping it stops it.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    wake: Arc<Wake>,
+    desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.wake.set();
+        self.desk.stop.store(true, Ordering::SeqCst);
+        self.desk.wake.set();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -95,15 +119,15 @@ struct Loop {
     socket: Socket,
     backlog: usize,
     waiting: Arc<AtomicUsize>,
-    wake: Arc<Wake>,
+    desk: Arc<Desk>,
 }
 
 impl Listener {
     pub(crate) fn start(shared: &Arc<Shared>, id: IdRef, socket: Socket, backlog: u32) -> Result<Self, Errno> {
-        let wake = Arc::new(Wake::new()?);
-        let run = Loop { shared: shared.clone(), id, socket, backlog: backlog as usize, waiting: Arc::default(), wake: wake.clone() };
+        let desk = Arc::new(Desk { wake: Wake::new()?, stop: AtomicBool::new(false), refused: Mutex::new(Some(Vec::new())) });
+        let run = Loop { shared: shared.clone(), id, socket, backlog: backlog as usize, waiting: Arc::default(), desk: desk.clone() };
         let thread = std::thread::Builder::new().name("soft-listen".into()).stack_size(256 << 10).spawn(move || run.run())?;
-        Ok(Listener { wake, thread: Some(thread) })
+        Ok(Listener { desk, thread: Some(thread) })
     }
 }
 
@@ -111,18 +135,32 @@ impl Loop {
     fn run(self) {
         self.shared.counters.listens_live.add();
         let mut open: Vec<HalfOpen> = Vec::new();
+        let mut refused: Vec<(Socket, Instant)> = Vec::new();
         loop {
             let room = open.len() < self.shared.config.half_open;
-            let mut files = vec![(self.wake.as_fd(), PollFlags::IN)];
+            let mut files = vec![(self.desk.wake.as_fd(), PollFlags::IN)];
             files.extend(open.iter().map(|one| (one.socket.as_fd(), PollFlags::IN)));
+            files.extend(refused.iter().map(|(socket, _)| (socket.as_fd(), PollFlags::IN)));
             if room {
                 files.push((self.socket.as_fd(), PollFlags::IN));
             }
-            let Ok(ready) = wait(&files, open.iter().map(|one| one.until).min()) else { break };
-            if ready[0] {
+            let until = open.iter().map(|one| one.until).chain(refused.iter().map(|(_, until)| *until)).min();
+            let Ok(ready) = wait(&files, until) else { break };
+            if self.desk.stop.load(Ordering::SeqCst) {
                 break;
             }
             let now = Instant::now();
+            // the peer has closed, or it will not
+            let mut closed = ready[1 + open.len()..].iter();
+            refused.retain(|(_, until)| closed.next() == Some(&false) && now < *until);
+            if ready[0] {
+                self.desk.wake.take();
+                let until = now + self.shared.config.refusal_timeout;
+                let told = lock(&self.desk.refused).as_mut().map(std::mem::take).unwrap_or_default();
+                refused.extend(told.into_iter().map(|socket| (socket, until)));
+                // no more than there may be of those that are half open: the oldest go
+                refused.drain(..refused.len().saturating_sub(self.shared.config.half_open));
+            }
             let mut left = Vec::with_capacity(open.len());
             for (mut one, ready) in std::mem::take(&mut open).into_iter().zip(&ready[1..]) {
                 let step = if *ready { self.step(&mut one) } else { Step::Wait };
@@ -145,6 +183,7 @@ impl Loop {
                 self.take(&mut open);
             }
         }
+        lock(&self.desk.refused).take();
         for one in &open {
             let _ = one.socket.set_linger(Some(Duration::ZERO));
             self.shared.counters.half_open_live.sub();
@@ -208,7 +247,8 @@ impl Loop {
         event.depths = Depths { own_ird: max, own_ord: max, peer_ird, peer_ord };
         event.provider_data = self.shared.number();
         let HalfOpen { socket, local, remote, .. } = one;
-        let pending = Pending { socket, request, local, remote, waiting: self.waiting.clone(), shared: self.shared.clone() };
+        let pending =
+            Pending { socket, request, local, remote, waiting: self.waiting.clone(), desk: self.desk.clone(), shared: self.shared.clone() };
         if before >= self.backlog {
             counters.backlog_rejects.add();
             let _ = pending.refuse(&PrivateData::default());

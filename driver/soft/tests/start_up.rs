@@ -208,6 +208,37 @@ fn two_limits() {
     assert_eq!((refused, b.stat("mpaNonPeerRejects")), (1, 1));
 }
 
+/// The FIN behind a Reply that refuses waits for the peer's, but not for long: siw does not look at the Reply if both are there at once.
+#[test]
+fn a_refusal_leaves_time_to_read_it() {
+    let timeout = Duration::from_millis(400);
+    let b = Side::new(SoftConfig { refusal_timeout: timeout, ..config() });
+    let listener = b.listen(1);
+    let refused = || {
+        let mut stream = raw(listener.local_addr());
+        stream.write_all(&frame(Kind::Request, &FRAME)).expect("write");
+        let (child, _) = b.event(EventKind::ConnectRequest);
+        child.reject(&PrivateData::default()).expect("reject");
+        let mut reply = [0; 24];
+        stream.read_exact(&mut reply).expect("Reply");
+        (stream, Instant::now())
+    };
+    // its close is answered at once
+    let (mut stream, start) = refused();
+    stream.shutdown(std::net::Shutdown::Write).expect("FIN");
+    assert_eq!(stream.read(&mut [0]).expect("FIN"), 0);
+    assert!(start.elapsed() < timeout, "{:?}", start.elapsed());
+    // without one
+    let (mut stream, start) = refused();
+    assert_eq!(stream.read(&mut [0]).expect("FIN"), 0);
+    assert!(start.elapsed() > timeout / 2, "{:?}", start.elapsed());
+    // nor does it outlive its listener
+    let (mut stream, _) = refused();
+    drop(listener);
+    drop(b);
+    assert_eq!(stream.read(&mut [0]).expect("FIN"), 0);
+}
+
 /// Covers: CM-5, CM-27
 #[test]
 fn a_peer_that_left_before_the_answer() {
