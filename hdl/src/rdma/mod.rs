@@ -10,4 +10,5 @@ pub mod qps;
 pub mod regions;
 pub mod send_fetch;
 pub mod sq;
+pub mod rx;
 pub mod types;
