@@ -36,7 +36,13 @@ impl Side {
         Self::sized(config, 1 << 20, ALL)
     }
     pub fn sized(config: SoftConfig, memory: usize, access: Access) -> Self {
-        let soft = Soft::new(config);
+        Self::over(Soft::new(config), memory, access)
+    }
+    /// Another of everything, on a device that is there.
+    pub fn on(soft: &Arc<Soft>) -> Self {
+        Self::over(soft.clone(), 1 << 20, ALL)
+    }
+    fn over(soft: Arc<Soft>, memory: usize, access: Access) -> Self {
         let cm = IwCm::new();
         let device = cm.add_device(soft.clone());
         let pd = soft.alloc_pd().expect("domain");
