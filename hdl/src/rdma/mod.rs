@@ -8,7 +8,7 @@ pub mod placer;
 pub mod plain_event;
 pub mod qps;
 pub mod regions;
+pub mod rx;
 pub mod send_fetch;
 pub mod sq;
-pub mod rx;
 pub mod types;
