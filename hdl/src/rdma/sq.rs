@@ -22,12 +22,13 @@
 //! queue of indices with something to do has a turn. A turn starts one fetch and cuts one FPDU; if there is more, the index goes to the end of the queue, where it is at most once.
 //!
 //! **What may wait.** The engine waits for `completion` and for a region check; both must end without its help. What goes to `to_tx`, `issued`, `responded`, `event`, `unbound`, `rd_req` stands in a
-//! register, and a job starts only when those that it may need are free; so `from_rx` is taken whatever `rdma::rx` leaves in `issued` and `responded`. An FPDU is not offered before `issued` was
-//! taken. `Unbind` is answered when no fetch of the index is under way and all registers are free; what comes for an index that is not bound is ignored, except EMSS.
+//! register, and a job starts only when those that it may need are free; so `from_rx` is taken whatever `rdma::rx` leaves in `issued` and `responded`. An FPDU is not offered before `issued`
+//! was taken. `Unbind` is answered when no fetch of the index is under way and all registers are free, so `event` must be taken without waiting for that answer. What comes for an index that
+//! is not bound is ignored, except EMSS. A `posted` further than the ring is long reads entries of the ring again, nothing else.
 //!
-//! **Timing** in clocks, without stalls and waiting host; a job of another index than the last: 4 more. Doorbell to FPDU of an inline Write 37 with a host that answers at once; an entry
-//! 7, for each SGE 6 and the check more, for a Read 1 more; an FPDU 8, the first of a message 10, with markers 2 and one for each marker more; acknowledgement 6, completion 1 more. In all, an 8-octet inline
-//! Write every 24, an FPDU of a long message every 14.
+//! **Timing** in clocks, without stalls and with a host that answers at once; a job of another index than the last takes 4 more. Doorbell to FPDU of an inline Write 37. An entry
+//! 7, for each SGE 6 and the check more, for a Read 1 more; an FPDU 8, the first of a message 10, with markers 2 and one for each marker more; acknowledgement 6, completion 1 more. In all, an
+//! 8-octet inline Write every 24, an FPDU of a long message every 14, with three markers every 18.
 //!
 //! **Memory** (C = 5, in DP16KD): item store 24, work requests 4, read requests of the peer 2^R for each index 7, FPDUs 1, rows 4, entries that were fetched 2.
 //! C1 = C + 1 and so on, CR = C + R; 2^R > IRD.
@@ -342,6 +343,7 @@ pub struct SendQueue<
     next_index: Signal<Local, Bits<C>>,
     index16: Signal<Local, Bits<16>>,
     chosen: Signal<Local, Bit>,
+    bind_ok: Signal<Local, Bit>,
     /// Something is told / ordered; the latter goes first.
     news: Signal<Local, Bit>,
     orders: Signal<Local, Bit>,
@@ -556,6 +558,14 @@ impl<
         self.next_index.next = self.index.q.val();
         self.chosen.next = false;
         self.news.next = self.from_rx.valid.val() | (self.from_tx.valid.val() & !self.responded_full.q.val() & !self.event_full.q.val());
+        self.bind_ok.next = self.bind.valid.val() & !self.unbind_wait.q.val();
+        if self.b.val().op == BindOp::Unbind {
+            self.bind_ok.next = self.bind.valid.val()
+                & !self.unbind_wait.q.val()
+                & self.turn_ok.val()
+                & !self.responded_full.q.val()
+                & !self.unbound_full.q.val();
+        }
         self.orders.next = self.close.valid.val() | self.posted.valid.val();
         self.orders_first.next = (self.prefer.q.val() == 2) | ((self.prefer.q.val() == 1) & !self.fetcher.here.val());
         self.turn_now.next = false;
@@ -790,12 +800,7 @@ impl<
                 }
             }
             SqStep::Idle => {
-                if self.bind.valid.val()
-                    & !self.unbind_wait.q.val()
-                    & self.turn_ok.val()
-                    & !self.responded_full.q.val()
-                    & !self.unbound_full.q.val()
-                {
+                if self.bind_ok.val() {
                     self.chosen.next = true;
                     self.job.d.next = SqJob::Bind;
                     self.next_index.next = self.b_index.val().get_bits::<C>(0);
