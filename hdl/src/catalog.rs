@@ -80,6 +80,7 @@ pub static CATALOG: &[Entry] = &[
     model("rx_chain", |n| elaborate(n, Box::<crate::net::rx_chain::RxChain>::default())),
     both("rdma_placer", |n| elaborate(n, Box::<crate::rdma::placer::Placer<11, 12>>::default())),
     both("rdma_rx", |n| elaborate(n, Box::<crate::rdma::rx::RdmaRx<5, 11, 12, 4, 9, 7, 10>>::default())),
+    lint("rdma_rx_large", |n| elaborate(n, Box::<crate::rdma::rx::RdmaRx<10, 14, 17, 6, 16, 12, 15>>::default())),
     both("reassembly", |n| elaborate(n, Box::<crate::tcp::reassembly::Reassembly<5, 8, 192, 11>>::default())),
     both("seg_rx", |n| elaborate(n, Box::<crate::tcp::seg_rx::SegRx>::default())),
     both("rdma_sq", |n| elaborate(n, Box::<crate::rdma::sq::SendQueue<5, 6, 9, 10, 11, 12, 13, 4, 9>>::default())),

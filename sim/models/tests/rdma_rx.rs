@@ -839,7 +839,7 @@ fn request(stag: u32, to: u64, size: u32) -> ReadRequest {
 
 /// One of each kind, in one segment and in several, with the edges of each.
 ///
-/// Covers: DDP-4, DDP-5, DDP-6, DDP-7, DDP-9, DDP-19, DDP-20, RDM-4, RDM-12, RDM-13, RDM-14, RDM-15, RDM-17, RDM-21, RDM-23
+/// Covers: DDP-5, DDP-6, DDP-7, DDP-9, DDP-19, DDP-20, RDM-4, RDM-12, RDM-13, RDM-14, RDM-15, RDM-17, RDM-21, RDM-23
 #[test]
 fn each_message_does_what_it_is_for() {
     let mut b = Bench::new(1);
@@ -1130,7 +1130,7 @@ fn table() -> Vec<Row<'static>> {
 
 /// Every row of the table of Terminates that is the receive side's: its octets, nothing of what comes after it, and others unharmed.
 ///
-/// Covers: MPA-26, MPA-37, MPA-38, DDP-1, DDP-2, DDP-3, DDP-10, DDP-22, DDP-26, DDP-27, RDM-1, RDM-2, RDM-3, RDM-5, RDM-6, RDM-8, RDM-9, RDM-10, RDM-11, RDM-18, RDM-19, RDM-21, RDM-27, RDM-37, RDM-40
+/// Covers: MPA-26, MPA-37, MPA-38, DDP-1, DDP-2, DDP-3, DDP-10, DDP-22, RDM-1, RDM-2, RDM-3, RDM-5, RDM-6, RDM-8, RDM-9, RDM-10, RDM-18, RDM-19, RDM-21, RDM-27, RDM-40
 #[test]
 fn every_error_makes_its_terminate_and_makes_the_stream_deaf() {
     let mut b = Bench::new(2);
@@ -1298,6 +1298,8 @@ struct Talker {
     msn: [u32; 2],
     tagged: VecDeque<Vec<u8>>,
     untagged: VecDeque<Vec<u8>>,
+    /// Our Reads that it has not begun to answer.
+    reads: VecDeque<Sge>,
 }
 
 impl Talker {
@@ -1336,6 +1338,7 @@ fn talk(b: &mut Bench, talkers: &mut [Talker], i: usize, faults: f64) {
     }
     let posted = conn.posted.len() - b.received.get(&i).copied().unwrap_or(0);
     let (ahead, depth) = (conn.posted.len() - conn.consumer, 1 << conn.qp.rq_log2);
+    let reads = conn.reads.len();
     let (ird, deaf) = (conn.in_use < conn.qp.ird, conn.deaf);
     if !deaf && b.rng.random_bool(0.3) && b.owed.get(&i).is_some_and(|n| *n > 0) {
         *b.owed.get_mut(&i).expect("owed") -= 1;
@@ -1375,12 +1378,17 @@ fn talk(b: &mut Bench, talkers: &mut [Talker], i: usize, faults: f64) {
                 });
             }
         }
-        1 if t.tagged.is_empty() && !deaf => {
-            let sink = sge(LOCAL | index, at, len as u32);
+        1 if t.tagged.is_empty() && !t.reads.is_empty() => {
+            let sink = t.reads.pop_front().expect("one");
+            let data: Vec<u8> = (0..sink.len).map(|_| b.rng.random()).collect();
             let lane = &mut t.tagged;
             cut(&mut b.rng, &data, |last, from, piece| {
                 lane.push_back(tagged(last, Opcode::ReadResponse, sink.stag, sink.to + from as u64, piece));
             });
+        }
+        1 if !deaf && reads < 16 => {
+            let sink = sge(LOCAL | index, at, len as u32);
+            t.reads.push_back(sink);
             b.act(Action::Issued(i, sink));
         }
         2 if t.untagged.is_empty() && ird => {
@@ -1433,7 +1441,7 @@ fn traffic(b: &mut Bench, talkers: &mut [Talker], clocks: u64, faults: f64) {
 
 /// All kinds of messages of several connections, mixed; connections end at any time; some FPDUs are wrong in a bit.
 ///
-/// Covers: DDP-7, DDP-8, DDP-12, DDP-31, MPA-37, RDM-3, RDM-4, RDM-15, RDM-23, RDM-27, ENH-22
+/// Covers: DDP-7, DDP-8, DDP-12, MPA-37, RDM-3, RDM-4, RDM-15, RDM-23, RDM-27, ENH-22
 #[test]
 fn random_traffic_does_what_the_model_says() {
     let seed = bench::seed("rdma_rx random");
@@ -1526,7 +1534,7 @@ fn fpdus_take_the_clocks_promised() {
         }
         let clocks = (b.clocks - before) as f64 / 16.0;
         println!("Send of {len}: {clocks:.1} clocks an FPDU");
-        assert!(clocks <= [33.0, 195.0][usize::from(len > 64)]);
+        assert!(clocks <= [25.0, 192.0][usize::from(len > 64)]);
         b.run();
     }
 }
