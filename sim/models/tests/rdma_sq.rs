@@ -620,12 +620,19 @@ impl Bench {
             self.arrived.retain(|f| f.index != index);
             self.reading.clear();
             assert!(self.lines.remove(&index).is_some());
+            // what its neighbours still had to say of it; an offer of another stays
+            if self.from_tx.front().is_some_and(|(_, i, _)| *i == index) {
+                self.m.from_tx_valid.set(false);
+            }
+            if self.from_rx.front().is_some_and(|(_, i, _)| *i == index) {
+                self.m.from_rx_valid.set(false);
+            }
+            if self.posted.front().is_some_and(|(i, _)| *i == index) {
+                self.m.posted_valid.set(false);
+            }
             self.from_tx.retain(|(_, i, _)| *i != index);
             self.from_rx.retain(|(_, i, _)| *i != index);
             self.posted.retain(|(i, _)| *i != index);
-            self.m.from_tx_valid.set(false);
-            self.m.from_rx_valid.set(false);
-            self.m.posted_valid.set(false);
             self.unbound.push(index);
         } else if addressed {
             // the model's output is that of the address driven above
@@ -1478,7 +1485,8 @@ fn traffic(b: &mut Bench, clocks: u64, round: u64, ends: bool) {
                         }
                         400..1100 => b.ack(index),
                         1100..1500 if line.reads_begun > line.reads_ended + b.done_asked(index) => b.rx(READ_DONE, index),
-                        1500..1510 => {
+                        // the model knows two values, so not while an FPDU of an earlier one may be on its way
+                        1500..1510 if b.arrived.is_empty() && !b.m.to_tx_valid.get() && b.from_tx.iter().all(|(acked, ..)| *acked) => {
                             let emss = b.rng.random_range(100..3000);
                             b.from_tx.push_back((false, index, emss));
                         }
