@@ -26,7 +26,7 @@
 //! **Timing.** A question is taken in its first clock if another asker is not before it (the lower number goes first; nobody waits for more than two), except in the clock before an entry is written. From there to its
 //! answer 5 clocks, a question of one asker each 6 clocks, one of all askers together each clock. `Invalidate`, REGISTER_MR and DEREGISTER_MR 11 clocks if all are quiet. `ready` 2^M clocks after `reset`; then the table is empty.
 //!
-//! **Memory.** 2^M entries of 264 bits: 8 DP16KD up to M = 9.
+//! **Memory.** 2^M entries of 264 bits: 8 DP16KD up to M = 9. Size with them: 1397 LUT4.
 use super::plain_event::PlainEvent;
 use super::types::*;
 use crate::cm::messages::{errno, kind, CommandIn, EventOut};

@@ -33,6 +33,8 @@ struct Bench {
     m: Model,
     rng: ChaCha8Rng,
     now: u64,
+    /// No test takes longer.
+    limit: u64,
     memory: Memory,
     host: WriteHost,
     rings: Vec<Ring>,
@@ -59,6 +61,7 @@ impl Bench {
             m: Model::new(seed),
             rng: ChaCha8Rng::seed_from_u64(seed),
             now: 0,
+            limit: 2_000_000,
             memory: Memory::default(),
             host,
             rings: vec![Ring::default(); QUEUES],
@@ -106,6 +109,7 @@ impl Bench {
         (self.offers, self.inputs, self.command, self.doorbell, self.standing) = ([None; 2], Default::default(), None, None, None);
     }
     fn step(&mut self) {
+        assert!(self.now < self.limit, "it comes to an end");
         for i in 0..2 {
             if self.offers[i].is_none() {
                 self.offers[i] = self.inputs[i].pop_front();
@@ -687,6 +691,7 @@ enum Reader {
 fn random_readers_never_oversleep() {
     let clocks: u64 = std::env::var("CLOCKS").ok().and_then(|c| c.parse().ok()).unwrap_or(300_000);
     let mut b = Bench::new(WriteHost::new(1..40, 0.2));
+    b.limit += clocks;
     let log2 = [1, 3, 2, 2];
     let mut readers = [Reader::Awake; QUEUES];
     // entries that are surely given back, and those on their way: (clock, consumer index)

@@ -56,6 +56,8 @@ struct Bench {
     m: Model,
     rng: ChaCha8Rng,
     now: u64,
+    /// No test takes longer.
+    limit: u64,
     command: Option<Command>,
     bind: Option<BindIn>,
     /// Word, and receive queue.
@@ -80,6 +82,7 @@ impl Bench {
             m: Model::new(seed),
             rng: ChaCha8Rng::seed_from_u64(seed),
             now: 0,
+            limit: 2_000_000,
             command: None,
             bind: None,
             doorbell: None,
@@ -119,6 +122,7 @@ impl Bench {
         (self.command, self.bind, self.doorbell, self.ends, self.standing) = (None, None, None, [None; 3], [None; 6]);
     }
     fn step(&mut self) {
+        assert!(self.now < self.limit, "it comes to an end");
         let m = &mut self.m;
         m.cmd_valid.set(self.command.is_some());
         if let Some(c) = self.command {
@@ -529,6 +533,7 @@ fn times_are_those_of_the_description() {
 fn random_no_doorbell_is_lost() {
     let clocks: u64 = std::env::var("CLOCKS").ok().and_then(|c| c.parse().ok()).unwrap_or(200_000);
     let mut b = Bench::new();
+    b.limit += clocks;
     let mut rng = ChaCha8Rng::seed_from_u64(bench::seed("rdma_qps") ^ 0x5eed);
     /// A queue pair as the driver and the manager know it.
     #[derive(Default, Clone)]

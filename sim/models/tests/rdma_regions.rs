@@ -131,6 +131,8 @@ struct Bench {
     m: Model,
     rng: ChaCha8Rng,
     now: u64,
+    /// No test takes longer.
+    limit: u64,
     table: Table,
     askers: [Asker; 3],
     command: Option<Command>,
@@ -156,6 +158,7 @@ impl Bench {
             m: Model::new(seed),
             rng: ChaCha8Rng::seed_from_u64(seed),
             now: 0,
+            limit: 2_000_000,
             table: Table::default(),
             askers: Default::default(),
             command: None,
@@ -198,6 +201,7 @@ impl Bench {
         self.command.is_some() || self.askers.iter().any(|a| a.offer.is_some() || a.asked.is_some() || !a.open.is_empty())
     }
     fn step(&mut self) {
+        assert!(self.now < self.limit, "it comes to an end");
         for (i, a) in self.askers.iter_mut().enumerate() {
             a.takes = a.standing.is_some() && self.rng.random_bool(self.taking) || self.rng.random_bool(self.taking);
             a.open.retain(|(_, end)| *end > self.now);
@@ -720,6 +724,7 @@ fn random_questions_and_commands() {
     let seed = bench::seed("rdma_regions");
     let mut b = Bench::new(seed);
     let clocks = std::env::var("CLOCKS").ok().and_then(|c| c.parse().ok()).unwrap_or(200_000);
+    b.limit += clocks as u64;
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
     let bases = [0u64, 0x1000, 0xffff_fff0, u64::MAX - 0xfff];
     for clock in 0..clocks {
