@@ -59,8 +59,9 @@ mutants: setup ## Break port_db, arp and engine MUTANTS times each and see wheth
 loom: ## The connection manager's races under a model checker that tries every order of two threads (minutes)
 	RUSTFLAGS="--cfg loom" cargo test --quiet --release --target-dir target/loom -p ironwarp-iwcm --test loom
 
-bench: setup ## What connections cost: latencies stage by stage in cycles, set-ups a second; build/report/bench.json
+bench: setup ## What connections cost: cycles stage by stage, set-ups a second, the host's instructions; build/report/bench.json
 	cargo run --quiet --release -p ironwarp-cli -- bench
+	bash tools/host-cost/run.sh
 
 TCP_BLOCKS := seg_rx seg_tx lookup isn deadlines tcp_rx tcp_tx start_rx start_tx negotiate conn
 mutants-tcp: ## The same for the blocks of TCP, MPA and connections, 60 mutants each (hours)
