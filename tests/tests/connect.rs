@@ -807,7 +807,7 @@ fn frames(pair: &mut Pair, life: Life) -> [u64; 2] {
 const FAULTS: [Fault; 6] =
     [Fault::Drop, Fault::Duplicate, Fault::HoldPastNext, Fault::Delay(64 * 200), Fault::Flip(8 * 40), Fault::FlipUnseen(8 * 40 + 3)];
 
-/// Covers: CM-3, CM-12, DEF-36
+/// Covers: CM-3, CM-12, DEF-36, DEF-42
 #[test]
 fn every_segment_of_a_life_is_lost_doubled_late_and_damaged() {
     let mut pair = Pair::new(13);
@@ -886,6 +886,88 @@ fn random_lives_over_a_bad_wire_leave_nothing() {
     println!("{others} of {lives} lives went another way");
     assert!(others * 5 < lives, "{others} of {lives}");
     pair.faults.set_rates(HOLD);
+    pair.assert_over();
+}
+
+/// The link goes down under a close and under a connect, comes back, and goes down again: what was under way ends once each time, by its
+/// timer, and what comes between works.
+///
+/// Covers: DEF-24
+#[test]
+fn def_24_the_link_goes_down_twice() {
+    let mut pair = Pair::with(24, |n, seed| {
+        let config = settings(n, seed);
+        let soon = Some(3000);
+        let tcp = TcpSettings { r2_us: soon, connect_timeout_us: soon, close_timeout_us: soon, ..config.tcp };
+        Config { tcp, ..config }
+    });
+    pair.listen();
+    for _ in 0..2 {
+        let (at_a, at_b) = pair.established();
+        for direction in 0..2 {
+            pair.faults.on_every(direction, Fault::Drop, is_tcp);
+        }
+        // closed by one end, a connect of the same end beside it; the other end notices nothing
+        let connecting = pair.a.connect(&to_b()).expect("taken");
+        pair.a.disconnect(&at_a).expect("posted");
+        let (mut replied, mut closed, mut freed) = (0, 0, 0);
+        while freed < 2 {
+            match next(&mut pair.a) {
+                Event::ConnectReply { connection, result, .. } => {
+                    assert_eq!((connection, result), (connecting, Err(Refusal::TimedOut)));
+                    replied += 1;
+                }
+                Event::Close { connection, result } => {
+                    assert_eq!((connection, result.is_err()), (at_a, true), "{result:?}");
+                    closed += 1;
+                }
+                Event::ConnectionFreed { .. } => freed += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((replied, closed), (1, 1));
+        assert_eq!(pair.b.poll_event().expect("adapter"), None, "nothing was told to B");
+        pair.faults.restart();
+        // B's end is found to be nobody's when it is used
+        pair.b.disconnect(&at_b).expect("posted");
+        assert!(expect_end(&mut pair.b, at_b).is_err(), "RST");
+    }
+    pair.established();
+    for rnic in [&mut pair.a, &mut pair.b] {
+        for row in rnic.connection_rows() {
+            rnic.abort(&row.connection).expect("posted");
+        }
+        let_all_end(rnic);
+    }
+    pair.assert_over();
+}
+
+/// Nothing on the way to a connection waits for more octets than there are: from CONNECT to CONNECT_REPLY in far less time than any timer has.
+///
+/// Covers: DEF-59
+#[test]
+fn def_59_a_set_up_waits_for_no_timer() {
+    let mut pair = Pair::new(59);
+    pair.listen();
+    pair.established();
+    for octets in [0, 1, 7, 64, 512] {
+        let start = lock(&pair.world).adapter(0).time();
+        let private_data = vec![7; octets];
+        let at_a = pair.a.connect(&ConnectParam { private_data: private_data.clone(), ..to_b() }).expect("taken");
+        let (at_b, _) = requested(&mut pair.b);
+        pair.b.accept(&at_b, &AcceptParam { private_data, ..AcceptParam::default() }).expect("taken");
+        assert_eq!(reply(&mut pair.a, at_a).0, Ok(()));
+        expect_established(&mut pair.b, at_b);
+        let took = lock(&pair.world).adapter(0).time() - start;
+        assert!(took < Duration::from_micros(u64::from(RTO_US) / 2), "{octets} octets: {took:?}");
+    }
+    assert_eq!(counter(&mut pair.a, Counter::TcpRetransSegs) + counter(&mut pair.b, Counter::TcpRetransSegs), 0);
+    for rnic in [&mut pair.a, &mut pair.b] {
+        for row in rnic.connection_rows() {
+            rnic.abort(&row.connection).expect("posted");
+        }
+        let_all_end(rnic);
+    }
     pair.assert_over();
 }
 

@@ -226,6 +226,8 @@ fn either_end_of_a_connection_to_oneself_is_reset() {
 }
 
 /// From one own address to another, and as many at once as there are slots for both ends.
+///
+/// Covers: DEF-47
 #[test]
 fn every_own_address_is_reached_from_every_other_at_once() {
     let mut own = Own::new(4, false);

@@ -94,7 +94,7 @@ fn def_2_a_connect_that_fails_at_any_step_leaves_nothing() {
 
 /// Locks were taken in both orders, by a provider that was called under the id's lock. Every verb of the scripted provider takes the id's lock; it would
 /// not return. Events are raised by it within the verb, too. The model checker does the same in `tests/loom.rs`.
-/// Covers: DEF-6, CM-6, CM-31
+/// Covers: DEF-6, CM-6, CM-31, DEF-55
 #[test]
 fn def_6_no_verb_is_called_with_the_lock_of_the_id_held() {
     let rig = Rig::new();
@@ -230,7 +230,7 @@ fn def_13_a_reset_at_any_moment_gives_everything_back_once() {
 }
 
 /// What an error path had counted up was counted down twice, or not: the balance after every kind of failure of accept.
-/// Covers: DEF-15, DEF-36, CM-5
+/// Covers: DEF-15, DEF-36, CM-5, DEF-42
 #[test]
 fn def_15_and_36_an_accept_that_fails_anywhere_is_in_balance() {
     let rig = Rig::new();

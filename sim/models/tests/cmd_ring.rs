@@ -195,7 +195,7 @@ impl Bench {
 /// The layout of the ring entry on both sides: `Command::encode` in host memory, fields at the engine. A handle that has more than index,
 /// kind and generation comes without a kind, so that it is nobody's.
 ///
-/// Covers: CM-32
+/// Covers: CM-32, DEF-37
 #[test]
 fn every_field_of_every_command_arrives_in_order() {
     let seed = bench::seed("cmd_ring");

@@ -180,7 +180,7 @@ fn deadlines_that_time_jumps_over_expire() {
     random(&mut b, &mut rng, 20_000, |_| 1000, 100_000);
 }
 
-/// Covers: MPA-42
+/// Covers: MPA-42, DEF-43
 #[test]
 fn a_set_withdraws_the_expiry_that_was_not_taken() {
     let mut b = Bench::new(bench::seed("deadlines"), 1000);
@@ -208,7 +208,7 @@ fn a_set_withdraws_the_expiry_that_was_not_taken() {
     assert_eq!(expired, [7]);
 }
 
-/// Covers: MPA-42
+/// Covers: MPA-42, DEF-43
 #[test]
 fn all_at_once_expire_once_each_and_sets_go_on() {
     let mut b = Bench::new(bench::seed("deadlines"), 0);

@@ -270,6 +270,8 @@ impl Bench {
 }
 
 /// The layout of the ring entry on both sides: fields at the engine, `Event::decode` in host memory.
+///
+/// Covers: DEF-37
 #[test]
 fn every_event_is_in_memory_once_in_order_before_its_interrupt() {
     let seed = bench::seed("evt_ring");

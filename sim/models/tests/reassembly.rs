@@ -544,7 +544,7 @@ impl Bench {
 
 /// One connection alone gets half of the pool, whatever the order in which it comes; what is beyond that is dropped.
 ///
-/// Covers: TCP-19
+/// Covers: TCP-19, DEF-66
 #[test]
 fn reorder_of_every_depth_to_one_more_than_is_held() {
     let mut b = Bench::new(1);

@@ -222,7 +222,7 @@ fn rng(n: u64) -> rand_chacha::ChaCha8Rng {
     rand_chacha::ChaCha8Rng::seed_from_u64(n)
 }
 
-/// Covers: ETH-1, ETH-8, ETH-9
+/// Covers: ETH-1, ETH-8, ETH-9, DEF-41
 #[test]
 fn every_ethertype_has_its_class() {
     let mut b = Bench::new();

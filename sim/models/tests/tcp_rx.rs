@@ -1525,7 +1525,7 @@ fn payload_of_any_length_is_payload() {
     }
 }
 
-/// Covers: TCP-19, TCP-37
+/// Covers: TCP-19, TCP-37, DEF-66
 #[test]
 fn payload_and_fin_out_of_order_are_answered_and_held() {
     let mut b = Bench::new(17);

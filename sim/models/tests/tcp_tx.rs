@@ -785,7 +785,7 @@ fn an_active_open_sends_syn_and_acknowledges_the_answer() {
 
 /// The flags are exactly these: neither ECE nor CWR.
 ///
-/// Covers: TCP-29
+/// Covers: TCP-29, DEF-66
 #[test]
 fn a_passive_open_sends_syn_and_ack_and_waits_for_the_answer() {
     let mut b = Bench::new(1);
