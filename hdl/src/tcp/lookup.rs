@@ -23,7 +23,8 @@
 //! max(2^A, 2^AP) clocks after a reset.
 //!
 //! **Memory.** By index, 2^A words each: `tuples` in block RAM; `buckets`, so that Remove needs no hash; `present` (the index has a tuple); `more`
-//! and `follow` (the rest of its chain). By bucket, 2^AP words each: `some` and `first`. `present` and `some` are cleared after a reset.
+//! and `follow` (the rest of its chain). By bucket, 2^AP words in block RAM: `heads`, in the low bits the first of its chain, in bit 15 whether there
+//! is one. `present` and `heads` are cleared after a reset.
 use super::types::*;
 use crate::stream::*;
 use rust_hdl::prelude::*;
@@ -31,7 +32,7 @@ use rust_hdl::prelude::*;
 /// Where a request is.
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 pub enum LookupState {
-    /// After reset: `present` and `some` are cleared.
+    /// After reset: `present` and `heads` are cleared.
     Clear,
     Idle,
     /// Three clocks, one round of the hash each.
@@ -75,8 +76,7 @@ pub struct Lookup<const A: usize, const AP: usize> {
     present: RAM<Bit, A>,
     more: RAM<Bit, A>,
     follow: RAM<Bits<A>, A>,
-    some: RAM<Bit, AP>,
-    first: RAM<Bits<A>, AP>,
+    heads: BlockRam<Bits<16>, AP>,
     state: DFF<LookupState>,
     cleared: DFF<Bits<16>>,
     // the request
@@ -121,6 +121,13 @@ pub struct Lookup<const A: usize, const AP: usize> {
     at: Signal<Local, Bits<A>>,
     hit: Signal<Local, Bit>,
     at_end: Signal<Local, Bit>,
+    head_word: Signal<Local, Bits<16>>,
+    head_some: Signal<Local, Bit>,
+    head_first: Signal<Local, Bits<A>>,
+    new_some: Signal<Local, Bit>,
+    new_first: Signal<Local, Bits<A>>,
+    new_head: Signal<Local, Bits<16>>,
+    some_bit: Constant<Bits<16>>,
     first_constant: Constant<Bits<32>>,
     second_constant: Constant<Bits<32>>,
     last_clear: Constant<Bits<16>>,
@@ -142,8 +149,7 @@ impl<const A: usize, const AP: usize> Default for Lookup<A, AP> {
             present: Default::default(),
             more: Default::default(),
             follow: Default::default(),
-            some: Default::default(),
-            first: Default::default(),
+            heads: Default::default(),
             state: Default::default(),
             cleared: Default::default(),
             op: Default::default(),
@@ -183,6 +189,13 @@ impl<const A: usize, const AP: usize> Default for Lookup<A, AP> {
             at: Default::default(),
             hit: Default::default(),
             at_end: Default::default(),
+            head_word: Default::default(),
+            head_some: Default::default(),
+            head_first: Default::default(),
+            new_some: Default::default(),
+            new_first: Default::default(),
+            new_head: Default::default(),
+            some_bit: Constant::new(0x8000u64.to_bits()),
             first_constant: Constant::new(0x6c79_6765u64.to_bits()),
             second_constant: Constant::new(0x7465_6462u64.to_bits()),
             last_clear: Constant::new(((1u64 << A.max(AP)) - 1).to_bits()),
@@ -206,10 +219,8 @@ impl<const A: usize, const AP: usize> Logic for Lookup<A, AP> {
         self.more.write_clock.next = self.clock.val();
         self.follow.read_clock.next = self.clock.val();
         self.follow.write_clock.next = self.clock.val();
-        self.some.read_clock.next = self.clock.val();
-        self.some.write_clock.next = self.clock.val();
-        self.first.read_clock.next = self.clock.val();
-        self.first.write_clock.next = self.clock.val();
+        self.heads.read_clock.next = self.clock.val();
+        self.heads.write_clock.next = self.clock.val();
 
         self.asked_tuple.next = self.request.data.val().tuple;
         self.asked_index.next = self.request.data.val().index;
@@ -257,21 +268,22 @@ impl<const A: usize, const AP: usize> Logic for Lookup<A, AP> {
         self.follow.write_enable.next = false;
         self.follow.write_address.next = self.index.q.val();
         self.follow.write_data.next = self.cursor.q.val();
-        self.some.write_enable.next = false;
-        self.some.write_address.next = self.bucket.q.val();
-        self.some.write_data.next = true;
-        self.first.write_enable.next = false;
-        self.first.write_address.next = self.bucket.q.val();
-        self.first.write_data.next = self.index.q.val();
+        self.head_word.next = self.heads.read_data.val();
+        self.head_some.next = self.head_word.val().get_bit(15);
+        self.head_first.next = self.head_word.val().get_bits::<A>(0);
+        self.heads.write_enable.next = false;
+        self.heads.write_address.next = self.bucket.q.val();
+        self.new_some.next = true;
+        self.new_first.next = self.index.q.val();
 
         match self.state.q.val() {
             LookupState::Clear => {
                 self.present.write_enable.next = true;
                 self.present.write_address.next = self.cleared.q.val().get_bits::<A>(0);
                 self.present.write_data.next = false;
-                self.some.write_enable.next = true;
-                self.some.write_address.next = self.cleared.q.val().get_bits::<AP>(0);
-                self.some.write_data.next = false;
+                self.heads.write_enable.next = true;
+                self.heads.write_address.next = self.cleared.q.val().get_bits::<AP>(0);
+                self.new_some.next = false;
                 self.cleared.d.next = self.cleared.q.val() + 1;
                 if self.cleared.q.val() == self.last_clear.val() {
                     self.state.d.next = LookupState::Idle;
@@ -326,16 +338,16 @@ impl<const A: usize, const AP: usize> Logic for Lookup<A, AP> {
                 self.own_present.d.next = self.present.read_data.val();
                 self.own_more.d.next = self.more.read_data.val();
                 self.own_next.d.next = self.follow.read_data.val();
-                self.cursor.d.next = self.first.read_data.val();
-                self.cursor_some.d.next = self.some.read_data.val();
-                self.at.next = self.first.read_data.val();
+                self.cursor.d.next = self.head_first.val();
+                self.cursor_some.d.next = self.head_some.val();
+                self.at.next = self.head_first.val();
                 if self.op.q.val() == LookupOp::Insert {
                     self.state.d.next = LookupState::Put;
                 } else if self.op.q.val() == LookupOp::Remove {
                     self.state.d.next = LookupState::First;
                 } else {
                     self.state.d.next = LookupState::Row;
-                    if !self.some.read_data.val() {
+                    if !self.head_some.val() {
                         self.state.d.next = LookupState::Answer;
                     }
                 }
@@ -364,20 +376,18 @@ impl<const A: usize, const AP: usize> Logic for Lookup<A, AP> {
                     self.present.write_enable.next = true;
                     self.more.write_enable.next = true;
                     self.follow.write_enable.next = true;
-                    self.some.write_enable.next = true;
-                    self.first.write_enable.next = true;
+                    self.heads.write_enable.next = true;
                 }
                 self.state.d.next = LookupState::Answer;
             }
             LookupState::First => {
                 self.at.next = self.cursor.q.val();
-                self.some.write_data.next = self.own_more.q.val();
-                self.first.write_data.next = self.own_next.q.val();
+                self.new_some.next = self.own_more.q.val();
+                self.new_first.next = self.own_next.q.val();
                 if !self.own_present.q.val() {
                     self.state.d.next = LookupState::Answer;
                 } else if self.cursor.q.val() == self.index.q.val() {
-                    self.some.write_enable.next = true;
-                    self.first.write_enable.next = true;
+                    self.heads.write_enable.next = true;
                     self.state.d.next = LookupState::Gone;
                 } else {
                     self.state.d.next = LookupState::Link;
@@ -425,8 +435,12 @@ impl<const A: usize, const AP: usize> Logic for Lookup<A, AP> {
         self.present.read_address.next = self.at.val();
         self.more.read_address.next = self.at.val();
         self.follow.read_address.next = self.at.val();
-        self.some.read_address.next = self.slot.val();
-        self.first.read_address.next = self.slot.val();
+        self.heads.read_address.next = self.slot.val();
+        self.new_head.next = bit_cast::<16, A>(self.new_first.val());
+        if self.new_some.val() {
+            self.new_head.next = self.new_head.val() | self.some_bit.val();
+        }
+        self.heads.write_data.next = self.new_head.val();
         if self.reset.val() {
             self.state.d.next = LookupState::Clear;
             self.cleared.d.next = 0.into();
