@@ -18,10 +18,17 @@ const TARGET_MHZ: f64 = 62.5;
 const BUDGET_LUT4: u64 = 68_000;
 const BUDGET_BRAM: u64 = 190;
 
-/// Mapped for size: `flow2` tries harder than the default, and without the multiplexers that join look-up tables (`-nowidelut`) a function of five or six
-/// inputs takes fewer of them, one after the other. The `autoname` pass of `synth_ecp5` takes quadratic time; this is the same recipe without it.
-const RECIPE: &str =
-    "scratchpad -copy abc9.script.flow2 abc9.script; read_verilog {file}; synth_ecp5 -top {top} -nowidelut -run begin:check; \
+/// What ABC does: its script `flow`, which tries hardest, without the step `&blut`, on which it fails in the core.
+const MAPPING: &str = "+&scorr; &sweep;&dch -C 500;&unmap; &if {W} {D} {R} -v; &save; &load; &mfs;&st; &dsdb;&unmap; &if {W} {D} {R} -v; &save; &load; &mfs;&st; &syn2 -m -R 10; &dsdb;&unmap; &if {W} {D} {R} -v; &save; &load; &mfs;&st; &sopb;&unmap; &if {W} {D} {R} -v; &save; &load; &mfs;&st; &dsdb;&unmap; &if {W} {D} {R} -v; &save; &load; &mfs;&st; &syn2 -m -R 10; &dsdb;&unmap; &if {W} {D} {R} -v; &save; &load; &mfs;&unmap; &if {W} {D} {R} -v; &save; &load; &mfs;&st; &dsdb;&unmap; &if {W} {D} {R} -v; &save; &load; &mfs;&st; &syn2 -m -R 10; &dsdb;&unmap; &if {W} {D} {R} -v; &save; &load; &mfs;";
+
+/// Mapped for size: ABC, whose delays are without most of the wires, has 6 ns to trade for area. Compares with a constant, and sums of up to four bits, are logic and not carry chains. Without the
+/// multiplexers that join look-up tables (`-nowidelut`) a function of five or six inputs takes fewer of them, one after the other. The
+/// `autoname` pass of `synth_ecp5` takes quadratic time; this is the same recipe without it.
+const RECIPE: &str = "scratchpad -set abc9.D 6000; scratchpad -set abc9.script \"{mapping}\"; read_verilog {file}; \
+                      synth_ecp5 -top {top} -nowidelut -run begin:coarse; \
+                      proc; flatten; opt_expr; opt_clean; opt -nodffe -nosdff; wreduce; peepopt; opt_clean; techmap -map +/cmp2softlogic.v; opt -full; \
+                      synth_ecp5 -top {top} -nowidelut -run coarse:map_gates; techmap t:$alu r:Y_WIDTH<=4 %i; opt; \
+                      synth_ecp5 -top {top} -nowidelut -run map_gates:check; \
                       hierarchy -check; tee -q -o {stat} stat -json; check -noinit; blackbox =A:whitebox; write_json {json}";
 
 struct Device {
@@ -121,7 +128,7 @@ fn measure(block: &Emitted, versions: &str) -> Result<Figures> {
     let dir = tools::build_dir(&format!("synth/{}", block.name))?;
     let wrapper = wrapper(block);
     let devices: Vec<_> = DEVICES.iter().flat_map(|d| d.arguments.iter().copied()).collect();
-    let key = tools::hash(&[&block.verilog, &wrapper, RECIPE, &devices.join(" "), versions]);
+    let key = tools::hash(&[&block.verilog, &wrapper, RECIPE, MAPPING, &devices.join(" "), versions]);
     let kept = dir.join(format!("{key}.json"));
     if let Ok(text) = fs::read_to_string(&kept) {
         if let Ok(figures) = serde_json::from_str(&text) {
@@ -150,6 +157,7 @@ fn size(block: &Emitted, dir: &Path) -> Result<Size> {
 
 fn yosys(file: &str, top: &str, out: &str, dir: &Path) -> Result {
     let script = RECIPE
+        .replace("{mapping}", MAPPING)
         .replace("{file}", file)
         .replace("{top}", top)
         .replace("{stat}", &format!("{out}.stat.json"))
@@ -179,7 +187,7 @@ fn parse_size(stat: &str) -> Result<Size> {
 /// nextpnr over the wrapped block; `None` when it does not fit.
 fn fmax(block: &Emitted, dir: &Path, device: &Device, seconds: u32) -> Result<Option<f64>> {
     let json = dir.join("wrapped.json");
-    let text = wrapper(block) + &block.verilog;
+    let text = format!("// {}\n", tools::hash(&[RECIPE, MAPPING])) + &wrapper(block) + &block.verilog;
     if !json.exists() || fs::read_to_string(dir.join("wrapped.v")).ok().as_deref() != Some(&text) {
         tools::write(&dir.join("wrapped.v"), &text)?;
         yosys("wrapped.v", "wrapped", "wrapped", dir)?;
