@@ -57,6 +57,7 @@ pub static CATALOG: &[Entry] = &[
     model("port_db_small", |n| elaborate(n, Box::<PortDbSmall>::default())),
     proof("port_db_tiny", |n| elaborate(n, Box::<PortDbTiny>::default())),
     both("chan_fifo", |n| elaborate(n, Box::<ChanFifo<Beat, 4, 5>>::default())),
+    both("chan_slot", |n| elaborate(n, Box::<ChanSlot<Beat>>::default())),
     both("icmp", |n| elaborate(n, Box::<crate::net::icmp::Icmp<8, 9>>::default())),
     part("frame_reader", |n| elaborate(n, Box::<FrameReader<8>>::default())),
     part("hold", |n| elaborate(n, Box::<crate::net::hold::Hold<8, 11, 4>>::default())),

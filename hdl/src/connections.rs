@@ -28,10 +28,12 @@
 //!   waits for it who would not wait for `seg_rx`. What `rx` tells it are pulses, which are never refused.
 //! * `rules` answer within 20 clocks, and who has asked takes the answer whatever else it waits for.
 //! * `rx_to_tx`: `tx` takes it before all but what has waited for 31 of its messages, and waits for nothing that `rx` must do: its own notes to `rx` are at most one for each note of `rx` and
-//!   the one in hand, so the 32 places of `tx_to_rx` behind 16 never fill while `rx` waits.
+//!   the one in hand, so the 32 places of `tx_to_rx` behind the one of `rx_to_tx` never fill while `rx` waits. One is enough: what `rx` has no room for waits as
+//!   frames in the receive buffer, which has 256 places of its own.
 //! * `cm_to_tx`: `tx` never waits for the manager.
 //!
-//! **Memory.** Block RAM: `tx_to_rx` (32 x 50 bits), `tx_to_cm` (4 * 2^C x 18), `cm_to_rx` (32 x 34), `faults` (2 * 2^C x 16), one or two each; the pool of `reassembly` (6); `rx_to_tx` and `cm_to_tx` are distributed.
+//! **Memory.** Block RAM: `tx_to_rx` (32 x 50 bits), `tx_to_cm` (4 * 2^C x 18), `cm_to_rx` (32 x 34), `faults` (2 * 2^C x 16), one or two each; the pool of `reassembly` (6). `cm_to_tx` is
+//! distributed, `rx_to_tx` a register.
 use crate::cm::conn::Conn;
 use crate::cm::messages::*;
 use crate::cm::port_types::{PortReply, PortRequest};
@@ -179,7 +181,7 @@ pub struct Connections<
     start_tx: StartTx<C, CN>,
     conn: Conn<C, C1, CN, L, C, CN, D>,
     cm_deadlines: Deadlines<C>,
-    rx_to_tx: ChanFifo<RxToTx, 4, 5>,
+    rx_to_tx: ChanSlot<RxToTx>,
     tx_to_rx: ChanFifo<TxToRx, 5, 6>,
     tx_to_cm: ChanFifo<TxToCm, C2, C3>,
     cm_to_rx: ChanFifo<CmToRx, 5, 6>,

@@ -2,9 +2,10 @@
 //! First-in first-out queue between two channels, 2^N values deep; `NP1` must be `N + 1`.
 //!
 //! Timing: one value a clock; 2 clocks from in to out when empty (the RAM is written, then read through its output
-//! register). Memory: `RAM<T, N>`, which yosys maps to DPR16X4 up to N = 4 and to block RAM above. `reset` empties it.
-//! The read address is the *next* head, so that the RAM's registered output always shows the current head.
-use super::{ChanSink, ChanSrc};
+//! register). Memory: 2^N values, which yosys maps to DPR16X4 up to N = 4 and to block RAM above. `reset` empties it.
+//! The read address is the *next* head, so that the RAM's registered output always shows the current head;
+//! what it reads while that place is written is read again in the next clock, before `seen` counts it.
+use super::{BlockRam, ChanSink, ChanSrc};
 use rust_hdl::prelude::*;
 
 #[derive(LogicBlock)]
@@ -13,7 +14,7 @@ pub struct ChanFifo<T: Synth, const N: usize, const NP1: usize> {
     pub reset: Signal<In, Bit>,
     pub inp: ChanSink<T>,
     pub out: ChanSrc<T>,
-    ram: RAM<T, N>,
+    ram: BlockRam<T, N>,
     /// Values written / visible at the RAM's output / taken, free-running modulo 2^NP1.
     wr: DFF<Bits<NP1>>,
     seen: DFF<Bits<NP1>>,
@@ -33,7 +34,7 @@ impl<T: Synth, const N: usize, const NP1: usize> Default for ChanFifo<T, N, NP1>
             reset: Default::default(),
             inp: Default::default(),
             out: Default::default(),
-            ram: Default::default(),
+            ram: BlockRam::of_any_kind(),
             wr: Default::default(),
             seen: Default::default(),
             rd: Default::default(),
