@@ -22,9 +22,9 @@
 //! the tuple and 2 more for each further one, 6 if the chain is empty; Insert 7; Remove 7, and 2 for each one before it. Ready
 //! max(2^A, 2^AP) clocks after a reset.
 //!
-//! **Memory.** By index, 2^A words each: `tuples` in block RAM; `buckets`, so that Remove needs no hash; `present` (the index has a tuple); `more`
-//! and `follow` (the rest of its chain). By bucket, 2^AP words in block RAM: `heads`, in the low bits the first of its chain, in bit 15 whether there
-//! is one. `present` and `heads` are cleared after a reset.
+//! **Memory.** By index, 2^A words each: `rows` in block RAM, the tuple and, so that Remove needs no hash, its bucket; `links`, whether the index has a tuple and
+//! the rest of its chain. By bucket, 2^AP words in block RAM: `heads`, in the low bits the first of its chain, in bit 15 whether there
+//! is one. `links` and `heads` are cleared after a reset.
 use super::types::*;
 use crate::stream::*;
 use rust_hdl::prelude::*;
@@ -32,7 +32,7 @@ use rust_hdl::prelude::*;
 /// Where a request is.
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 pub enum LookupState {
-    /// After reset: `present` and `heads` are cleared.
+    /// After reset: `links` and `heads` are cleared.
     Clear,
     Idle,
     /// Three clocks, one round of the hash each.
@@ -62,6 +62,23 @@ pub enum LookupState {
     Answer,
 }
 
+/// The tuple of an index, and its bucket.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct LookupRow {
+    pub tuple: Tuple,
+    pub bucket: Bits<16>,
+}
+
+/// The place of an index in its chain.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct LookupLink {
+    /// It has a tuple, so it is in one.
+    pub present: Bit,
+    /// `follower` comes after it.
+    pub more: Bit,
+    pub follower: Bits<16>,
+}
+
 /// `A`: log2 of the indices; `AP`: log2 of the buckets.
 #[derive(LogicBlock)]
 pub struct Lookup<const A: usize, const AP: usize> {
@@ -71,11 +88,8 @@ pub struct Lookup<const A: usize, const AP: usize> {
     pub secret: Signal<In, Bits<32>>,
     pub request: ChanSink<LookupRequest>,
     pub reply: ChanSrc<LookupReply>,
-    tuples: BlockRam<Tuple, A>,
-    buckets: RAM<Bits<AP>, A>,
-    present: RAM<Bit, A>,
-    more: RAM<Bit, A>,
-    follow: RAM<Bits<A>, A>,
+    rows: BlockRam<LookupRow, A>,
+    links: RAM<LookupLink, A>,
     heads: BlockRam<Bits<16>, AP>,
     state: DFF<LookupState>,
     cleared: DFF<Bits<16>>,
@@ -119,6 +133,13 @@ pub struct Lookup<const A: usize, const AP: usize> {
     slot: Signal<Local, Bits<AP>>,
     /// Address of what is read by index.
     at: Signal<Local, Bits<A>>,
+    /// What was read, and what is written.
+    row_here: Signal<Local, LookupRow>,
+    own_bucket: Signal<Local, Bits<16>>,
+    new_row: Signal<Local, LookupRow>,
+    link_here: Signal<Local, LookupLink>,
+    next_here: Signal<Local, Bits<16>>,
+    new_link: Signal<Local, LookupLink>,
     hit: Signal<Local, Bit>,
     at_end: Signal<Local, Bit>,
     head_word: Signal<Local, Bits<16>>,
@@ -144,11 +165,8 @@ impl<const A: usize, const AP: usize> Default for Lookup<A, AP> {
             secret: Default::default(),
             request: Default::default(),
             reply: Default::default(),
-            tuples: Default::default(),
-            buckets: Default::default(),
-            present: Default::default(),
-            more: Default::default(),
-            follow: Default::default(),
+            rows: Default::default(),
+            links: Default::default(),
             heads: Default::default(),
             state: Default::default(),
             cleared: Default::default(),
@@ -187,6 +205,12 @@ impl<const A: usize, const AP: usize> Default for Lookup<A, AP> {
             hash: Default::default(),
             slot: Default::default(),
             at: Default::default(),
+            row_here: Default::default(),
+            own_bucket: Default::default(),
+            new_row: Default::default(),
+            link_here: Default::default(),
+            next_here: Default::default(),
+            new_link: Default::default(),
             hit: Default::default(),
             at_end: Default::default(),
             head_word: Default::default(),
@@ -209,16 +233,10 @@ impl<const A: usize, const AP: usize> Logic for Lookup<A, AP> {
     fn update(&mut self) {
         dff_setup!(self, clock, state, cleared, op, key, index, round, v0, v1, v2, v3, bucket);
         dff_setup!(self, clock, cursor, cursor_some, row, row_more, row_next, steps, own_present, own_more, own_next, found);
-        self.tuples.read_clock.next = self.clock.val();
-        self.tuples.write_clock.next = self.clock.val();
-        self.buckets.read_clock.next = self.clock.val();
-        self.buckets.write_clock.next = self.clock.val();
-        self.present.read_clock.next = self.clock.val();
-        self.present.write_clock.next = self.clock.val();
-        self.more.read_clock.next = self.clock.val();
-        self.more.write_clock.next = self.clock.val();
-        self.follow.read_clock.next = self.clock.val();
-        self.follow.write_clock.next = self.clock.val();
+        self.rows.read_clock.next = self.clock.val();
+        self.rows.write_clock.next = self.clock.val();
+        self.links.read_clock.next = self.clock.val();
+        self.links.write_clock.next = self.clock.val();
         self.heads.read_clock.next = self.clock.val();
         self.heads.write_clock.next = self.clock.val();
 
@@ -253,21 +271,19 @@ impl<const A: usize, const AP: usize> Logic for Lookup<A, AP> {
         self.hit.next = self.row.q.val() == self.key.q.val();
         self.at_end.next = !self.row_more.q.val() | (self.steps.q.val() == self.last_step.val());
         self.at.next = self.index.q.val();
-        self.tuples.write_enable.next = false;
-        self.tuples.write_address.next = self.index.q.val();
-        self.tuples.write_data.next = self.key.q.val();
-        self.buckets.write_enable.next = false;
-        self.buckets.write_address.next = self.index.q.val();
-        self.buckets.write_data.next = self.bucket.q.val();
-        self.present.write_enable.next = false;
-        self.present.write_address.next = self.index.q.val();
-        self.present.write_data.next = true;
-        self.more.write_enable.next = false;
-        self.more.write_address.next = self.index.q.val();
-        self.more.write_data.next = self.cursor_some.q.val();
-        self.follow.write_enable.next = false;
-        self.follow.write_address.next = self.index.q.val();
-        self.follow.write_data.next = self.cursor.q.val();
+        self.row_here.next = self.rows.read_data.val();
+        self.rows.write_enable.next = false;
+        self.rows.write_address.next = self.index.q.val();
+        self.own_bucket.next = self.row_here.val().bucket;
+        self.new_row.next.tuple = self.key.q.val();
+        self.new_row.next.bucket = bit_cast::<16, AP>(self.bucket.q.val());
+        self.link_here.next = self.links.read_data.val();
+        self.next_here.next = self.link_here.val().follower;
+        self.links.write_enable.next = false;
+        self.links.write_address.next = self.index.q.val();
+        self.new_link.next.present = true;
+        self.new_link.next.more = self.cursor_some.q.val();
+        self.new_link.next.follower = bit_cast::<16, A>(self.cursor.q.val());
         self.head_word.next = self.heads.read_data.val();
         self.head_some.next = self.head_word.val().get_bit(15);
         self.head_first.next = self.head_word.val().get_bits::<A>(0);
@@ -278,9 +294,9 @@ impl<const A: usize, const AP: usize> Logic for Lookup<A, AP> {
 
         match self.state.q.val() {
             LookupState::Clear => {
-                self.present.write_enable.next = true;
-                self.present.write_address.next = self.cleared.q.val().get_bits::<A>(0);
-                self.present.write_data.next = false;
+                self.links.write_enable.next = true;
+                self.links.write_address.next = self.cleared.q.val().get_bits::<A>(0);
+                self.new_link.next.present = false;
                 self.heads.write_enable.next = true;
                 self.heads.write_address.next = self.cleared.q.val().get_bits::<AP>(0);
                 self.new_some.next = false;
@@ -327,7 +343,7 @@ impl<const A: usize, const AP: usize> Logic for Lookup<A, AP> {
                 self.state.d.next = LookupState::OwnLatch;
             }
             LookupState::OwnLatch => {
-                self.bucket.d.next = self.buckets.read_data.val();
+                self.bucket.d.next = self.own_bucket.val().get_bits::<AP>(0);
                 self.state.d.next = LookupState::Head;
             }
             LookupState::Head => {
@@ -335,9 +351,9 @@ impl<const A: usize, const AP: usize> Logic for Lookup<A, AP> {
                 self.state.d.next = LookupState::Fetch;
             }
             LookupState::Fetch => {
-                self.own_present.d.next = self.present.read_data.val();
-                self.own_more.d.next = self.more.read_data.val();
-                self.own_next.d.next = self.follow.read_data.val();
+                self.own_present.d.next = self.link_here.val().present;
+                self.own_more.d.next = self.link_here.val().more;
+                self.own_next.d.next = self.next_here.val().get_bits::<A>(0);
                 self.cursor.d.next = self.head_first.val();
                 self.cursor_some.d.next = self.head_some.val();
                 self.at.next = self.head_first.val();
@@ -353,9 +369,9 @@ impl<const A: usize, const AP: usize> Logic for Lookup<A, AP> {
                 }
             }
             LookupState::Row => {
-                self.row.d.next = self.tuples.read_data.val();
-                self.row_more.d.next = self.more.read_data.val();
-                self.row_next.d.next = self.follow.read_data.val();
+                self.row.d.next = self.row_here.val().tuple;
+                self.row_more.d.next = self.link_here.val().more;
+                self.row_next.d.next = self.next_here.val().get_bits::<A>(0);
                 self.state.d.next = LookupState::Compare;
             }
             LookupState::Compare => {
@@ -371,11 +387,8 @@ impl<const A: usize, const AP: usize> Logic for Lookup<A, AP> {
             }
             LookupState::Put => {
                 if !self.own_present.q.val() {
-                    self.tuples.write_enable.next = true;
-                    self.buckets.write_enable.next = true;
-                    self.present.write_enable.next = true;
-                    self.more.write_enable.next = true;
-                    self.follow.write_enable.next = true;
+                    self.rows.write_enable.next = true;
+                    self.links.write_enable.next = true;
                     self.heads.write_enable.next = true;
                 }
                 self.state.d.next = LookupState::Answer;
@@ -394,30 +407,28 @@ impl<const A: usize, const AP: usize> Logic for Lookup<A, AP> {
                 }
             }
             LookupState::Link => {
-                self.row_more.d.next = self.more.read_data.val();
-                self.row_next.d.next = self.follow.read_data.val();
+                self.row_more.d.next = self.link_here.val().more;
+                self.row_next.d.next = self.next_here.val().get_bits::<A>(0);
                 self.state.d.next = LookupState::Unlink;
             }
             LookupState::Unlink => {
                 self.at.next = self.row_next.q.val();
-                self.more.write_address.next = self.cursor.q.val();
-                self.more.write_data.next = self.own_more.q.val();
-                self.follow.write_address.next = self.cursor.q.val();
-                self.follow.write_data.next = self.own_next.q.val();
+                self.links.write_address.next = self.cursor.q.val();
+                self.new_link.next.more = self.own_more.q.val();
+                self.new_link.next.follower = bit_cast::<16, A>(self.own_next.q.val());
                 self.cursor.d.next = self.row_next.q.val();
                 self.steps.d.next = self.steps.q.val() + 1;
                 self.state.d.next = LookupState::Link;
                 if self.row_more.q.val() & (self.row_next.q.val() == self.index.q.val()) {
-                    self.more.write_enable.next = true;
-                    self.follow.write_enable.next = true;
+                    self.links.write_enable.next = true;
                     self.state.d.next = LookupState::Gone;
                 } else if self.at_end.val() {
                     self.state.d.next = LookupState::Gone;
                 }
             }
             LookupState::Gone => {
-                self.present.write_enable.next = true;
-                self.present.write_data.next = false;
+                self.links.write_enable.next = true;
+                self.new_link.next.present = false;
                 self.state.d.next = LookupState::Answer;
             }
             LookupState::Answer => {
@@ -430,11 +441,10 @@ impl<const A: usize, const AP: usize> Logic for Lookup<A, AP> {
                 self.state.d.next = LookupState::Clear;
             }
         }
-        self.tuples.read_address.next = self.at.val();
-        self.buckets.read_address.next = self.at.val();
-        self.present.read_address.next = self.at.val();
-        self.more.read_address.next = self.at.val();
-        self.follow.read_address.next = self.at.val();
+        self.rows.read_address.next = self.at.val();
+        self.rows.write_data.next = self.new_row.val();
+        self.links.read_address.next = self.at.val();
+        self.links.write_data.next = self.new_link.val();
         self.heads.read_address.next = self.slot.val();
         self.new_head.next = bit_cast::<16, A>(self.new_first.val());
         if self.new_some.val() {
