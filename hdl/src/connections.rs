@@ -28,12 +28,12 @@
 //!   waits for it who would not wait for `seg_rx`. What `rx` tells it are pulses, which are never refused.
 //! * `rules` answer within 20 clocks, and who has asked takes the answer whatever else it waits for.
 //! * `rx_to_tx`: `tx` takes it before all but what has waited for 31 of its messages, and waits for nothing that `rx` must do: its own notes to `rx` are at most one for each note of `rx` and
-//!   the one in hand, so the 32 places of `tx_to_rx` behind the one of `rx_to_tx` never fill while `rx` waits. One is enough: what `rx` has no room for waits as
-//!   frames in the receive buffer, which has 256 places of its own.
+//!   the one in hand, so the 32 places of `tx_to_rx` behind the three of `rx_to_tx` never fill while `rx` waits. Three are enough: one holds what `tx` is at, two what
+//!   one segment makes `rx` say; what `rx` has no room for waits as frames in the receive buffer, which has 256 places of its own.
 //! * `cm_to_tx`: `tx` never waits for the manager.
 //!
 //! **Memory.** Block RAM: `tx_to_rx` (32 x 50 bits), `tx_to_cm` (4 * 2^C x 18), `cm_to_rx` (32 x 34), `faults` (2 * 2^C x 16), one or two each; the pool of `reassembly` (6). `cm_to_tx` is
-//! distributed, `rx_to_tx` a register.
+//! distributed, `rx_to_tx` three registers in a row.
 use crate::cm::conn::Conn;
 use crate::cm::messages::*;
 use crate::cm::port_types::{PortReply, PortRequest};
@@ -182,6 +182,8 @@ pub struct Connections<
     conn: Conn<C, C1, CN, L, C, CN, D>,
     cm_deadlines: Deadlines<C>,
     rx_to_tx: ChanSlot<RxToTx>,
+    rx_to_tx_second: ChanSlot<RxToTx>,
+    rx_to_tx_third: ChanSlot<RxToTx>,
     tx_to_rx: ChanFifo<TxToRx, 5, 6>,
     tx_to_cm: ChanFifo<TxToCm, C2, C3>,
     cm_to_rx: ChanFifo<CmToRx, 5, 6>,
@@ -209,7 +211,7 @@ impl<
     fn update(&mut self) {
         clock!(self, clock, syn_guard, rules, rule_share, conn_denied);
         clock!(self, clock, seg_rx, reassembly, lookup, rx, tx, isn, tx_deadlines, seg_tx, start_rx, start_tx, conn, cm_deadlines);
-        clock!(self, clock, rx_to_tx, tx_to_rx, tx_to_cm, cm_to_rx, cm_to_tx, faults);
+        clock!(self, clock, rx_to_tx, rx_to_tx_second, rx_to_tx_third, tx_to_rx, tx_to_cm, cm_to_rx, cm_to_tx, faults);
         self.seg_rx.reset.next = self.reset.val();
         self.reassembly.reset.next = self.reset.val();
         self.syn_guard.reset.next = self.reset.val();
@@ -227,6 +229,8 @@ impl<
         self.conn.reset.next = self.reset.val();
         self.cm_deadlines.reset.next = self.reset.val();
         self.rx_to_tx.reset.next = self.reset.val();
+        self.rx_to_tx_second.reset.next = self.reset.val();
+        self.rx_to_tx_third.reset.next = self.reset.val();
         self.tx_to_rx.reset.next = self.reset.val();
         self.tx_to_cm.reset.next = self.reset.val();
         self.cm_to_rx.reset.next = self.reset.val();
@@ -301,7 +305,9 @@ impl<
 
         // the engines among themselves
         ChanSrc::<RxToTx>::join(&mut self.rx.to_tx, &mut self.rx_to_tx.inp);
-        ChanSrc::<RxToTx>::join(&mut self.rx_to_tx.out, &mut self.tx.from_rx);
+        ChanSrc::<RxToTx>::join(&mut self.rx_to_tx.out, &mut self.rx_to_tx_second.inp);
+        ChanSrc::<RxToTx>::join(&mut self.rx_to_tx_second.out, &mut self.rx_to_tx_third.inp);
+        ChanSrc::<RxToTx>::join(&mut self.rx_to_tx_third.out, &mut self.tx.from_rx);
         ChanSrc::<TxToRx>::join(&mut self.tx.to_rx, &mut self.tx_to_rx.inp);
         ChanSrc::<TxToRx>::join(&mut self.tx_to_rx.out, &mut self.rx.from_tx);
         ChanSrc::<RxToCm>::join(&mut self.rx.to_cm, &mut self.conn.from_rx);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One value between two channels, in flip-flops: what a queue costs when nobody needs more than one place.
+//! One value between two channels, in flip-flops: what a queue costs when nobody needs more than one place. A few in a row are a short queue without multiplexers.
 //!
 //! Timing: 1 clock from in to out, a value every 2 clocks. Memory: the value and a flip-flop. `reset` empties it.
 use super::{ChanSink, ChanSrc};

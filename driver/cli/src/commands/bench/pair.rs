@@ -30,8 +30,8 @@ const RING_LOG2: u32 = 10;
 const BOUND: Duration = Duration::from_millis(20);
 /// Longer than an interrupt needs that comes again after its acknowledgement.
 const AFTER_ACK: Duration = Duration::from_micros(2);
-/// Cycles of silence at the ports after which the adapters are at rest.
-const SILENCE: u64 = 512;
+/// Cycles of silence at the ports after which the adapters are at rest: longer than it takes to work off 32 ACKs, to which nothing is answered.
+const SILENCE: u64 = 2048;
 /// Cycles until the silence must have come.
 const REST_BOUND: u64 = 1_000_000;
 
