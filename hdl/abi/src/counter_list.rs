@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rows of the counter table: `Variant field_name "nameShownByTools" "meaning";`. The position is the counter's number.
 
-/// Number of counters (rows of [`for_each_counter!`]).
+/// Number of counters (rows of `for_each_counter!`).
 pub const COUNTERS: usize = 96;
 
 /// Calls `$callback!{ rows }` with every counter, in the order of their numbers.
