@@ -275,7 +275,7 @@ fn document(report: &Report, projection: &str) -> Result<String> {
     };
     write!(
         out,
-        "\n## Projection against the budget\nThe core is measured; **the other rows are estimates** for blocks that do not exist yet. Budget with data path on LFE5UM5G-85F: \
+        "\n## Projection against the budget\nThe core is measured; **the other rows are estimates**, or blocks measured alone that it does not contain yet. Budget with data path on LFE5UM5G-85F: \
          {BUDGET_LUT4} LUT4, {BUDGET_BRAM} block RAM.\n\n| block | LUT4 | block RAM | rests on |\n|---|---|---|---|\n| ironwarp_core today | {} | {} | measured |\n",
         core.size.lut4, core.size.bram
     )
@@ -287,7 +287,7 @@ fn document(report: &Report, projection: &str) -> Result<String> {
         let [name, l, b, basis] = columns[..] else { return Err(bad()) };
         lut4 += l.parse::<u64>().map_err(|_| bad())?;
         bram += b.parse::<u64>().map_err(|_| bad())?;
-        writeln!(out, "| {name} | ~{l} | ~{b} | estimate: {basis} |").expect("String");
+        writeln!(out, "| {name} | ~{l} | ~{b} | {basis} |").expect("String");
     }
     writeln!(out, "| all | ~{lut4} | ~{bram} | {} % and {} % of the budget |", lut4 * 100 / BUDGET_LUT4, bram * 100 / BUDGET_BRAM)
         .expect("String");
