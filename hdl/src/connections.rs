@@ -39,11 +39,14 @@ use crate::cm::messages::*;
 use crate::cm::port_types::{PortReply, PortRequest};
 use crate::cm::rules::*;
 use crate::host::{dma::*, pulse_merge::PulseMerge};
+use crate::mpa::payload_in::PayloadInSplit;
+use crate::mpa::payload_out::PayloadOutMerge;
 use crate::mpa::start_rx::StartRx;
 use crate::mpa::start_tx::StartTx;
 use crate::mpa::types::*;
 use crate::net::neighbor_types::*;
 use crate::net::types::*;
+use crate::rdma::types::*;
 use crate::stream::*;
 use crate::tcp::deadlines::Deadlines;
 use crate::tcp::isn::Isn;
@@ -65,6 +68,7 @@ pub struct Connections<
     const C1: usize,
     const C2: usize,
     const C3: usize,
+    const C5: usize,
     const C9: usize,
     const CN: usize,
     const L: usize,
@@ -119,6 +123,17 @@ pub struct Connections<
     pub wr_beat: ChanSrc<DmaBeat>,
     pub wr_done: DmaDoneSink,
     pub connections_live: Signal<Out, Bits<16>>,
+    // data path
+    pub order: ChanSrc<QpOrder>,
+    pub news: ChanSink<QpNews>,
+    pub from_sq: ChanSink<FpduQueued>,
+    pub to_sq: ChanSrc<TxToSq>,
+    pub full_meta: ChanSrc<PayloadIn>,
+    pub full: StreamSrc,
+    pub full_consumed: ChanSink<Bits<16>>,
+    pub fpdu_ask: ChanSrc<FpduOut>,
+    pub fpdu: StreamSink,
+    pub fpdu_busy: Signal<In, Bit>,
     // wire
     pub meta: Signal<In, RxMeta>,
     pub listening: Signal<In, Bit>,
@@ -141,7 +156,6 @@ pub struct Connections<
     pub cnt_tcp_in_unacceptable: Signal<Out, Bit>,
     pub cnt_tcp_in_ooo: Signal<Out, Bit>,
     pub cnt_tcp_ooo_dropped: Signal<Out, Bit>,
-    pub cnt_tcp_full_dropped: Signal<Out, Bit>,
     pub cnt_tcp_wait_overflow: Signal<Out, Bit>,
     pub cnt_tcp_wait_reused: Signal<Out, Bit>,
     pub cnt_tcp_retrans_segs: Signal<Out, Bit>,
@@ -173,12 +187,14 @@ pub struct Connections<
     conn_denied: PulseMerge<2>,
     lookup: Lookup<C1, C2>,
     rx: TcpRx<C, C, L, C1>,
-    tx: TcpTx<C, C1, C2>,
+    tx: TcpTx<C, C1, C2, C5>,
     isn: Isn,
     tx_deadlines: Deadlines<C>,
     seg_tx: SegTx<S, S1>,
     start_rx: StartRx<C, C9>,
     start_tx: StartTx<C, CN>,
+    payload_in: PayloadInSplit,
+    payload_out: PayloadOutMerge,
     conn: Conn<C, C1, CN, L, C, CN, D>,
     cm_deadlines: Deadlines<C>,
     rx_to_tx: ChanSlot<RxToTx>,
@@ -197,6 +213,7 @@ impl<
         const C1: usize,
         const C2: usize,
         const C3: usize,
+        const C5: usize,
         const C9: usize,
         const CN: usize,
         const L: usize,
@@ -205,13 +222,15 @@ impl<
         const S1: usize,
         const W: usize,
         const P: usize,
-    > Logic for Connections<C, C1, C2, C3, C9, CN, L, D, S, S1, W, P>
+    > Logic for Connections<C, C1, C2, C3, C5, C9, CN, L, D, S, S1, W, P>
 {
     #[hdl_gen]
     fn update(&mut self) {
         clock!(self, clock, syn_guard, rules, rule_share, conn_denied);
         clock!(self, clock, seg_rx, reassembly, lookup, rx, tx, isn, tx_deadlines, seg_tx, start_rx, start_tx, conn, cm_deadlines);
         clock!(self, clock, rx_to_tx, rx_to_tx_second, rx_to_tx_third, tx_to_rx, tx_to_cm, cm_to_rx, cm_to_tx, faults);
+        clock!(self, clock, payload_in, payload_out);
+        self.payload_out.reset.next = self.reset.val();
         self.seg_rx.reset.next = self.reset.val();
         self.reassembly.reset.next = self.reset.val();
         self.syn_guard.reset.next = self.reset.val();
@@ -297,9 +316,15 @@ impl<
         ChanSrc::<SegmentIn>::join(&mut self.reassembly.offer, &mut self.rx.segment);
         ChanSrc::<Verdict>::join(&mut self.rx.verdict, &mut self.reassembly.judged);
         self.reassembly.note.next = self.rx.note.val();
-        ChanSrc::<PayloadIn>::join(&mut self.reassembly.announce, &mut self.start_rx.payload_meta);
-        StreamSrc::join(&mut self.reassembly.out, &mut self.start_rx.inp);
-        ChanSrc::<Bits<16>>::join(&mut self.start_rx.consumed, &mut self.rx.consumed);
+        ChanSrc::<PayloadIn>::join(&mut self.reassembly.announce, &mut self.payload_in.payload_meta);
+        StreamSrc::join(&mut self.reassembly.out, &mut self.payload_in.inp);
+        ChanSrc::<Bits<16>>::join(&mut self.payload_in.consumed, &mut self.rx.consumed);
+        ChanSrc::<PayloadIn>::join(&mut self.payload_in.start_meta, &mut self.start_rx.payload_meta);
+        StreamSrc::join(&mut self.payload_in.start, &mut self.start_rx.inp);
+        ChanSrc::<Bits<16>>::join(&mut self.start_rx.consumed, &mut self.payload_in.start_consumed);
+        ChanSrc::<PayloadIn>::link(&mut self.full_meta, &mut self.payload_in.full_meta);
+        StreamSrc::link(&mut self.full, &mut self.payload_in.full);
+        ChanSink::<Bits<16>>::link(&mut self.full_consumed, &mut self.payload_in.full_consumed);
         ChanSrc::<LookupRequest>::join(&mut self.rx.lookup, &mut self.lookup.request);
         ChanSrc::<LookupReply>::join(&mut self.lookup.reply, &mut self.rx.found);
 
@@ -348,9 +373,21 @@ impl<
         self.tx.notice.next = self.notice.val();
         self.tx.notice_valid.next = self.notice_valid.val();
         ChanSrc::<SegmentOut>::join(&mut self.tx.segment, &mut self.seg_tx.segment);
-        ChanSrc::<PayloadOut>::join(&mut self.tx.payload, &mut self.start_tx.payload);
-        StreamSrc::join(&mut self.start_tx.out, &mut self.seg_tx.payload);
-        self.tx.payload_busy.next = self.start_tx.busy.val();
+        ChanSrc::<PayloadOut>::join(&mut self.tx.payload, &mut self.payload_out.ask);
+        ChanSrc::<PayloadOut>::join(&mut self.payload_out.start_ask, &mut self.start_tx.payload);
+        StreamSrc::join(&mut self.start_tx.out, &mut self.payload_out.start);
+        self.payload_out.start_busy.next = self.start_tx.busy.val();
+        ChanSrc::<FpduOut>::link(&mut self.fpdu_ask, &mut self.payload_out.fpdu_ask);
+        StreamSink::link(&mut self.fpdu, &mut self.payload_out.fpdu);
+        self.payload_out.fpdu_busy.next = self.fpdu_busy.val();
+        StreamSrc::join(&mut self.payload_out.out, &mut self.seg_tx.payload);
+        self.tx.payload_busy.next = self.payload_out.busy.val();
+
+        // data path
+        ChanSrc::<QpOrder>::link(&mut self.order, &mut self.conn.to_qp);
+        ChanSink::<QpNews>::link(&mut self.news, &mut self.conn.from_qp);
+        ChanSink::<FpduQueued>::link(&mut self.from_sq, &mut self.tx.from_sq);
+        ChanSrc::<TxToSq>::link(&mut self.to_sq, &mut self.tx.to_sq);
         StreamSrc::link(&mut self.out, &mut self.seg_tx.out);
 
         // host
@@ -383,7 +420,6 @@ impl<
         self.cnt_tcp_in_unacceptable.next = self.rx.cnt_tcp_in_unacceptable.val();
         self.cnt_tcp_in_ooo.next = self.reassembly.cnt_tcp_in_ooo.val();
         self.cnt_tcp_ooo_dropped.next = self.reassembly.cnt_tcp_ooo_dropped.val();
-        self.cnt_tcp_full_dropped.next = self.rx.cnt_tcp_full_dropped.val();
         self.cnt_tcp_wait_overflow.next = self.rx.cnt_tcp_wait_overflow.val();
         self.cnt_tcp_wait_reused.next = self.rx.cnt_tcp_wait_reused.val();
         self.cnt_tcp_retrans_segs.next = self.tx.cnt_tcp_retrans_segs.val();

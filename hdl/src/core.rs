@@ -23,16 +23,99 @@ use crate::net::{
     arp::Arp, icmp::Icmp, l2_rx::L2Rx, l2_tx::L2Tx, loopback::Loopback, neighbor_share::NeighborShare, neighbor_types::*,
     rx_buffer::RxBuffer, rx_parser::RxParser, rx_router::RxRouter, tx_mux::TxMux, types::*,
 };
+use crate::rdma::data_path::DataPath;
+use crate::rdma::types::*;
 use crate::stream::*;
+use crate::tcp::types::PayloadIn;
 use rust_hdl::prelude::*;
 
 const ADDRESSES: u64 = 4;
 const NEIGHBORS: u64 = 32;
 
 /// The `ecp5` profile: 32 connections, 16 listeners, IRD and ORD 8, MTU 1500.
-pub type CoreEcp5 = Core<5, 6, 7, 8, 14, 32, 4, 16, 8, 8, 9, 192, 11, 11, 10, 11, 11, 12, 6, 64>;
+pub type CoreEcp5 = Core<
+    5,
+    6,
+    7,
+    8,
+    10,
+    14,
+    32,
+    4,
+    16,
+    8,
+    8,
+    9,
+    192,
+    11,
+    11,
+    10,
+    11,
+    11,
+    12,
+    6,
+    64,
+    9,
+    11,
+    12,
+    13,
+    6,
+    7,
+    8,
+    9,
+    64,
+    128,
+    9,
+    4,
+    9,
+    4,
+    11,
+    12,
+    9,
+    10,
+>;
 /// The `large` profile: 1024 connections, 64 listeners, IRD and ORD 32, MTU 9000. It is elaborated and linted, not built.
-pub type CoreLarge = Core<10, 11, 12, 13, 19, 1024, 6, 64, 32, 11, 12, 1152, 14, 14, 12, 13, 13, 14, 11, 2048>;
+pub type CoreLarge = Core<
+    10,
+    11,
+    12,
+    13,
+    15,
+    19,
+    1024,
+    6,
+    64,
+    32,
+    11,
+    12,
+    1152,
+    14,
+    14,
+    12,
+    13,
+    13,
+    14,
+    11,
+    2048,
+    14,
+    16,
+    17,
+    18,
+    10,
+    11,
+    12,
+    13,
+    1024,
+    2048,
+    12,
+    6,
+    16,
+    6,
+    14,
+    17,
+    12,
+    13,
+>;
 
 /// As `Connections`; and 2^U use slots of the port database (one for each connection and TIME-WAIT entry), a receive buffer of 2^B beats, L2 buffers of 8 * 2^S octets and 2^R beats on the way to them;
 /// `XN` = 2^X, `Xn` = X + n.
@@ -42,6 +125,7 @@ pub struct Core<
     const C1: usize,
     const C2: usize,
     const C3: usize,
+    const C5: usize,
     const C9: usize,
     const CN: usize,
     const L: usize,
@@ -58,6 +142,24 @@ pub struct Core<
     const B1: usize,
     const U: usize,
     const UN: usize,
+    const C4: usize,
+    const C6: usize,
+    const C7: usize,
+    const C8: usize,
+    const Q: usize,
+    const Q1: usize,
+    const Q2: usize,
+    const Q3: usize,
+    const QN: usize,
+    const BELLS: usize,
+    const M: usize,
+    const I: usize,
+    const CI: usize,
+    const DP: usize,
+    const DS: usize,
+    const DW: usize,
+    const DB: usize,
+    const DB1: usize,
 > {
     pub clock: Signal<In, Clock>,
     pub reset: Signal<In, Bit>,
@@ -113,21 +215,23 @@ pub struct Core<
     reset_seq: ResetSeq,
     irq: Irq,
     counters: Counters<48, 55, 32, 16>,
-    dma_read: DmaRead<5>,
-    dma_write: DmaWrite<4>,
+    dma_read: DmaRead<8>,
+    dma_write: DmaWrite<6>,
     cmd_ring: CmdRing<4, 5>,
     evt_ring: EvtRing<C, C1>,
     cmd_split: CmdSplit,
     engine: Engine<L, LN>,
     evt_merge: ChanMerge2<EventOut>,
+    evt_join: ChanMerge2<EventOut>,
+    data_path: DataPath<C, C1, C2, C3, C4, C5, C6, C7, C8, CN, Q, Q1, Q2, Q3, QN, BELLS, M, I, CI, DP, DS, DW, DB, DB1>,
     port_share: PortShare,
     port_db: PortDb<16, 10, 4, 6, 64, 16, L, LN, U, UN>,
     arp_ignored: PulseMerge<2>,
     meta_dropped: PulseMerge<2>,
-    doorbell_errors: PulseMerge<4>,
+    doorbell_errors: PulseMerge<5>,
     ip4_out_pkts: PulseMerge<2>,
-    cmd_done: PulseMerge<2>,
-    cmd_errors: PulseMerge<2>,
+    cmd_done: PulseMerge<3>,
+    cmd_errors: PulseMerge<3>,
     cmd_unknown: PulseMerge<2>,
     stale_handles: PulseMerge<2>,
     rx_parser: RxParser,
@@ -140,7 +244,7 @@ pub struct Core<
     tx_mux: TxMux<4>,
     loopback: Loopback<S, S1>,
     neighbor_share: NeighborShare,
-    connections: Connections<C, C1, C2, C3, C9, CN, L, D, S, S1, W, P>,
+    connections: Connections<C, C1, C2, C3, C5, C9, CN, L, D, S, S1, W, P>,
     mac: Signal<Local, Bits<48>>,
     mtu: Signal<Local, Bits<16>>,
     ttl: Signal<Local, Bits<8>>,
@@ -159,6 +263,7 @@ pub struct Core<
     version: Constant<Bits<32>>,
     caps: Constant<Bits<32>>,
     caps2: Constant<Bits<32>>,
+    caps3: Constant<Bits<32>>,
 }
 
 impl<
@@ -166,6 +271,7 @@ impl<
         const C1: usize,
         const C2: usize,
         const C3: usize,
+        const C5: usize,
         const C9: usize,
         const CN: usize,
         const L: usize,
@@ -182,7 +288,66 @@ impl<
         const B1: usize,
         const U: usize,
         const UN: usize,
-    > Default for Core<C, C1, C2, C3, C9, CN, L, LN, D, S, S1, W, P, S3, R, R1, B, B1, U, UN>
+        const C4: usize,
+        const C6: usize,
+        const C7: usize,
+        const C8: usize,
+        const Q: usize,
+        const Q1: usize,
+        const Q2: usize,
+        const Q3: usize,
+        const QN: usize,
+        const BELLS: usize,
+        const M: usize,
+        const I: usize,
+        const CI: usize,
+        const DP: usize,
+        const DS: usize,
+        const DW: usize,
+        const DB: usize,
+        const DB1: usize,
+    > Default
+    for Core<
+        C,
+        C1,
+        C2,
+        C3,
+        C5,
+        C9,
+        CN,
+        L,
+        LN,
+        D,
+        S,
+        S1,
+        W,
+        P,
+        S3,
+        R,
+        R1,
+        B,
+        B1,
+        U,
+        UN,
+        C4,
+        C6,
+        C7,
+        C8,
+        Q,
+        Q1,
+        Q2,
+        Q3,
+        QN,
+        BELLS,
+        M,
+        I,
+        CI,
+        DP,
+        DS,
+        DW,
+        DB,
+        DB1,
+    >
 {
     fn default() -> Self {
         Self {
@@ -241,6 +406,8 @@ impl<
             cmd_split: Default::default(),
             engine: Default::default(),
             evt_merge: Default::default(),
+            evt_join: Default::default(),
+            data_path: Default::default(),
             port_share: Default::default(),
             port_db: Default::default(),
             arp_ignored: Default::default(),
@@ -279,6 +446,7 @@ impl<
             magic: Constant::new(u64::from(ironwarp_abi::MAGIC).to_bits()),
             version: Constant::new(u64::from(ironwarp_abi::ABI_VERSION).to_bits()),
             caps: Constant::new((LN as u64 | (CN as u64) << 16).to_bits()),
+            caps3: Constant::new(((M << 8 | Q << 4 | Q) as u64).to_bits()),
             caps2: Constant::new((ADDRESSES | NEIGHBORS << 8 | (S3 as u64) << 24).to_bits()),
         }
     }
@@ -289,6 +457,7 @@ impl<
         const C1: usize,
         const C2: usize,
         const C3: usize,
+        const C5: usize,
         const C9: usize,
         const CN: usize,
         const L: usize,
@@ -305,13 +474,72 @@ impl<
         const B1: usize,
         const U: usize,
         const UN: usize,
-    > Logic for Core<C, C1, C2, C3, C9, CN, L, LN, D, S, S1, W, P, S3, R, R1, B, B1, U, UN>
+        const C4: usize,
+        const C6: usize,
+        const C7: usize,
+        const C8: usize,
+        const Q: usize,
+        const Q1: usize,
+        const Q2: usize,
+        const Q3: usize,
+        const QN: usize,
+        const BELLS: usize,
+        const M: usize,
+        const I: usize,
+        const CI: usize,
+        const DP: usize,
+        const DS: usize,
+        const DW: usize,
+        const DB: usize,
+        const DB1: usize,
+    > Logic
+    for Core<
+        C,
+        C1,
+        C2,
+        C3,
+        C5,
+        C9,
+        CN,
+        L,
+        LN,
+        D,
+        S,
+        S1,
+        W,
+        P,
+        S3,
+        R,
+        R1,
+        B,
+        B1,
+        U,
+        UN,
+        C4,
+        C6,
+        C7,
+        C8,
+        Q,
+        Q1,
+        Q2,
+        Q3,
+        QN,
+        BELLS,
+        M,
+        I,
+        CI,
+        DP,
+        DS,
+        DW,
+        DB,
+        DB1,
+    >
 {
     #[hdl_gen]
     fn update(&mut self) {
         clock!(self, clock, regs, time_base, reset_seq, irq, counters, dma_read, dma_write, cmd_ring, evt_ring, engine, port_db);
         clock!(self, clock, arp_ignored, meta_dropped, doorbell_errors, ip4_out_pkts, cmd_done, cmd_errors, cmd_unknown, stale_handles);
-        clock!(self, clock, cmd_split, evt_merge, port_share, neighbor_share, connections);
+        clock!(self, clock, evt_join, data_path, cmd_split, evt_merge, port_share, neighbor_share, connections);
         clock!(self, clock, rx_parser, rx_buffer, rx_router, icmp, arp, l2_rx, l2_tx, tx_mux, loopback);
         self.clear.next = self.reset_seq.clear.val();
         self.enabled.next = self.reset_seq.enabled.val();
@@ -341,11 +569,16 @@ impl<
         self.tx_mux.reset.next = self.clear.val();
         self.loopback.reset.next = self.clear.val();
         self.evt_merge.reset.next = self.clear.val();
+        self.evt_join.reset.next = self.clear.val();
+        self.data_path.reset.next = self.clear.val();
         self.port_share.reset.next = self.clear.val();
         self.neighbor_share.reset.next = self.clear.val();
         self.connections.reset.next = self.clear.val();
-        self.reset_seq.blocks_ready.next =
-            self.counters.ready.val() & self.port_db.ready.val() & self.arp.ready.val() & self.connections.ready.val();
+        self.reset_seq.blocks_ready.next = self.counters.ready.val()
+            & self.port_db.ready.val()
+            & self.arp.ready.val()
+            & self.connections.ready.val()
+            & self.data_path.ready.val();
         self.dma_read.quiesce.next = self.reset_seq.quiesce.val();
         self.dma_write.quiesce.next = self.reset_seq.quiesce.val();
         self.dma_write.clear.next = self.clear.val();
@@ -372,6 +605,7 @@ impl<
         self.regs.version.next = self.version.val();
         self.regs.caps.next = self.caps.val();
         self.regs.caps2.next = self.caps2.val();
+        self.regs.caps3.next = self.caps3.val();
         self.regs.status.next = self.reset_seq.status.val();
         self.regs.time_lo.next = self.time_base.time_us.val();
         self.regs.cycles_lo.next = self.time_base.cycles.val();
@@ -454,7 +688,35 @@ impl<
         ChanSrc::<CommandIn>::join(&mut self.cmd_split.conn, &mut self.connections.cmd);
         ChanSrc::<EventOut>::join(&mut self.engine.evt, &mut self.evt_merge.a);
         ChanSrc::<EventOut>::join(&mut self.connections.evt, &mut self.evt_merge.b);
-        ChanSrc::<EventOut>::join(&mut self.evt_merge.out, &mut self.evt_ring.event);
+        ChanSrc::<EventOut>::join(&mut self.evt_merge.out, &mut self.evt_join.a);
+        ChanSrc::<EventOut>::join(&mut self.data_path.evt, &mut self.evt_join.b);
+        ChanSrc::<EventOut>::join(&mut self.evt_join.out, &mut self.evt_ring.event);
+        ChanSrc::<CommandIn>::join(&mut self.cmd_split.data, &mut self.data_path.cmd);
+
+        // data path
+        self.data_path.sq_tail.next = self.regs.sq_tail.val();
+        self.data_path.rq_tail.next = self.regs.rq_tail.val();
+        self.data_path.cq_head.next = self.regs.cq_head.val();
+        self.data_path.strobe_value.next = self.regs.strobe_value.val();
+        for i in 0..3 {
+            ChanSrc::<DmaRequest>::join(&mut self.data_path.rd_req[i], &mut self.dma_read.req[i + 5]);
+            ChanSrc::<DmaBeat>::join(&mut self.dma_read.beat[i + 5], &mut self.data_path.rd_beat[i]);
+        }
+        for i in 0..2 {
+            ChanSrc::<DmaRequest>::join(&mut self.data_path.wr_req[i], &mut self.dma_write.req[i + 4]);
+            ChanSrc::<DmaBeat>::join(&mut self.data_path.wr_beat[i], &mut self.dma_write.beat[i + 4]);
+            DmaDoneSrc::join(&mut self.dma_write.done[i + 4], &mut self.data_path.wr_done[i]);
+        }
+        ChanSrc::<QpOrder>::join(&mut self.connections.order, &mut self.data_path.order);
+        ChanSrc::<QpNews>::join(&mut self.data_path.news, &mut self.connections.news);
+        ChanSrc::<FpduQueued>::join(&mut self.data_path.to_tx, &mut self.connections.from_sq);
+        ChanSrc::<TxToSq>::join(&mut self.connections.to_sq, &mut self.data_path.from_tx);
+        ChanSrc::<PayloadIn>::join(&mut self.connections.full_meta, &mut self.data_path.payload_meta);
+        StreamSrc::join(&mut self.connections.full, &mut self.data_path.inp);
+        ChanSrc::<Bits<16>>::join(&mut self.data_path.consumed, &mut self.connections.full_consumed);
+        ChanSrc::<FpduOut>::join(&mut self.connections.fpdu_ask, &mut self.data_path.fpdu);
+        StreamSrc::join(&mut self.data_path.out, &mut self.connections.fpdu);
+        self.connections.fpdu_busy.next = self.data_path.busy.val();
         ChanSrc::<ListenerUpdate>::join(&mut self.engine.listener, &mut self.connections.listener_update);
         ChanSrc::<RuleSet>::join(&mut self.engine.rule, &mut self.connections.rule);
         self.engine.listener_done.next = self.connections.listener_done.val();
@@ -631,6 +893,7 @@ impl<
         self.doorbell_errors.inp[1].next = self.evt_ring.cnt_doorbell_errors.val();
         self.doorbell_errors.inp[2].next = self.l2_rx.cnt_doorbell_errors.val();
         self.doorbell_errors.inp[3].next = self.l2_tx.cnt_doorbell_errors.val();
+        self.doorbell_errors.inp[4].next = self.data_path.cnt_doorbell_errors.val();
 
         self.ip4_out_pkts.reset.next = self.clear.val();
         self.ip4_out_pkts.inp[0].next = self.icmp.cnt_ip4_out_pkts.val();
@@ -638,9 +901,11 @@ impl<
         self.cmd_done.reset.next = self.clear.val();
         self.cmd_done.inp[0].next = self.engine.cnt_cmd_done.val();
         self.cmd_done.inp[1].next = self.connections.cnt_cmd_done.val();
+        self.cmd_done.inp[2].next = self.data_path.cnt_cmd_done.val();
         self.cmd_errors.reset.next = self.clear.val();
         self.cmd_errors.inp[0].next = self.engine.cnt_cmd_errors.val();
         self.cmd_errors.inp[1].next = self.connections.cnt_cmd_errors.val();
+        self.cmd_errors.inp[2].next = self.data_path.cnt_cmd_errors.val();
         self.cmd_unknown.reset.next = self.clear.val();
         self.cmd_unknown.inp[0].next = self.engine.cnt_cmd_unknown.val();
         self.cmd_unknown.inp[1].next = self.connections.cnt_cmd_unknown.val();
@@ -693,6 +958,18 @@ impl<
         self.pulses.next.l2_out_errors = self.l2_tx.cnt_l2_out_errors.val();
         self.pulses.next.l2_out_no_neighbor = self.l2_tx.cnt_l2_out_no_neighbor.val();
         self.pulses.next.l2_out_replaced = self.l2_tx.cnt_l2_out_replaced.val();
+        self.pulses.next.mpa_in_fpdus = self.data_path.cnt_mpa_in_fpdus.val();
+        self.pulses.next.mpa_crc_errors = self.data_path.cnt_mpa_crc_errors.val();
+        self.pulses.next.mpa_bad_length = self.data_path.cnt_mpa_bad_length.val();
+        self.pulses.next.mpa_no_slot = self.data_path.cnt_mpa_no_slot.val();
+        self.pulses.next.rdma_in_writes = self.data_path.cnt_rdma_in_writes.val();
+        self.pulses.next.rdma_in_sends = self.data_path.cnt_rdma_in_sends.val();
+        self.pulses.next.rdma_in_reads = self.data_path.cnt_rdma_in_reads.val();
+        self.pulses.next.rdma_in_responses = self.data_path.cnt_rdma_in_responses.val();
+        self.pulses.next.rdma_terminates_in = self.data_path.cnt_rdma_terminates_in.val();
+        self.pulses.next.rdma_terminates_out = self.data_path.cnt_rdma_terminates_out.val();
+        self.pulses.next.cq_completions = self.data_path.cnt_completions.val();
+        self.pulses.next.cq_overflows = self.data_path.cnt_completions_lost.val();
         self.pulses.next.cmd_done = self.cmd_done.out.val();
         self.pulses.next.cmd_errors = self.cmd_errors.out.val();
         self.pulses.next.cmd_unknown = self.cmd_unknown.out.val();
@@ -725,7 +1002,6 @@ impl<
         self.pulses.next.tcp_in_unacceptable = self.connections.cnt_tcp_in_unacceptable.val();
         self.pulses.next.tcp_in_ooo = self.connections.cnt_tcp_in_ooo.val();
         self.pulses.next.tcp_ooo_dropped = self.connections.cnt_tcp_ooo_dropped.val();
-        self.pulses.next.tcp_full_dropped = self.connections.cnt_tcp_full_dropped.val();
         self.pulses.next.tcp_timeouts = self.connections.cnt_tcp_timeouts.val();
         self.pulses.next.tcp_give_ups = self.connections.cnt_tcp_give_ups.val();
         self.pulses.next.tcp_wait_overflow = self.connections.cnt_tcp_wait_overflow.val();

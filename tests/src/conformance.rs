@@ -2,7 +2,7 @@
 //! One suite for every provider of the connection manager: what a client of `iwcm` may rely on, whoever does the handshake. A provider passes
 //! if each function of [`SUITE`] returns; each starts from an empty rig and leaves it empty.
 use ironwarp_iwcm::{CmId, ConnParam, DeviceId, Errno, Event, EventKind, Handler, IwCm, PrivateData, Provider, State, Verdict};
-use ironwarp_verbs::{Cq, Device, Pd, Qp, QpCap, QpInitAttr, QpState};
+use ironwarp_verbs::{Access, Cq, Device, Mr, Pd, Qp, QpCap, QpInitAttr, QpState, Wc};
 use rand::Rng;
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -48,6 +48,23 @@ impl Side {
     pub fn qp(&self) -> Arc<dyn Qp> {
         let init = QpInitAttr { send_cq: self.cq.clone(), recv_cq: self.cq.clone(), cap: QpCap::default(), sq_sig_all: false };
         self.verbs.create_qp(&self.pd, &init).expect("a queue pair")
+    }
+    /// A memory region.
+    pub fn region(&self, length: usize, access: Access) -> Arc<dyn Mr> {
+        self.pd.alloc_mr(length, access).expect("a region")
+    }
+    /// The next completion.
+    pub fn completion(&self) -> Wc {
+        let start = Instant::now();
+        let mut got = Vec::new();
+        loop {
+            self.cq.poll(1, &mut got).expect("polled");
+            if let Some(wc) = got.pop() {
+                return wc;
+            }
+            assert!(start.elapsed() < BOUND, "a completion within the bound");
+            std::thread::sleep(Duration::from_micros(200));
+        }
     }
     /// A counter of the connection manager, which must have one of that name.
     fn counter(&self, name: &str) -> u64 {
@@ -116,11 +133,11 @@ fn param(qp: &Arc<dyn Qp>, private_data: &[u8]) -> ConnParam {
 }
 
 /// Both ends of a connection.
-struct Pair {
-    client: CmId,
+pub(crate) struct Pair {
+    pub(crate) client: CmId,
     server: CmId,
-    client_qp: Arc<dyn Qp>,
-    server_qp: Arc<dyn Qp>,
+    pub(crate) client_qp: Arc<dyn Qp>,
+    pub(crate) server_qp: Arc<dyn Qp>,
     at_client: Watch,
     at_server: Watch,
     listener: CmId,
@@ -133,7 +150,7 @@ impl Rig {
         id.connect(param).map(|()| id)
     }
     /// Listens, connects, accepts.
-    fn pair(&self) -> Pair {
+    pub(crate) fn pair(&self) -> Pair {
         let (at_client, at_server) = (Watch::new(), Watch::new());
         let listener = self.server.listen(&at_server, 0, 4).expect("listen");
         let (client_qp, server_qp) = (self.client.qp(), self.server.qp());
@@ -162,7 +179,7 @@ impl Rig {
 }
 
 impl Pair {
-    fn end(self) {
+    pub(crate) fn end(self) {
         let Pair { client, server, client_qp, server_qp, listener, .. } = self;
         for id in [client, server, listener] {
             id.destroy().expect("destroyed");

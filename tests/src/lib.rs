@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Helpers shared by the tests that cross parts: adapters in one world, attached by the production driver.
 pub mod conformance;
+pub mod data;
 pub mod served;
 
 use etherparse::{Icmpv4Type, PacketBuilder};

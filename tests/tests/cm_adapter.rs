@@ -31,6 +31,23 @@ fn the_adapter_passes_the_suite_of_the_connection_manager() {
     served.stop();
 }
 
+#[test]
+fn the_adapter_passes_the_suite_of_the_data_path() {
+    let served = Served::start();
+    let only = std::env::var("ONLY").ok();
+    for (name, test) in ironwarp_tests::data::SUITE {
+        if only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
+            continue;
+        }
+        println!("{name}");
+        let rig = rig(&served);
+        test(&rig);
+        rig.assert_empty();
+        served.assert_empty(name);
+    }
+    served.stop();
+}
+
 /// CM_LIVES for the long form.
 ///
 /// Covers: CM-12, CM-18, CM-30

@@ -28,6 +28,16 @@ fn the_host_integrated_provider_passes_the_suite_of_the_connection_manager() {
     }
 }
 
+#[test]
+fn the_host_integrated_provider_passes_the_suite_of_the_data_path() {
+    for (name, test) in ironwarp_tests::data::SUITE {
+        println!("{name}");
+        let rig = rig();
+        test(&rig);
+        rig.assert_empty();
+    }
+}
+
 /// CM_LIVES for the long form.
 ///
 /// Covers: CM-12, CM-18, CM-30

@@ -27,6 +27,12 @@ pub struct DeviceInfo {
     pub max_listeners: u16,
     /// Most connections; 0 as long as the adapter makes none.
     pub max_connections: u16,
+    /// Queue pairs, and completion queues; 0 as long as the adapter moves no data.
+    pub max_qps: u16,
+    /// Completion queues.
+    pub max_cqs: u16,
+    /// log2 of the number of memory regions.
+    pub regions_log2: u8,
     /// Most local IPv4 addresses.
     pub max_addresses: u8,
     /// Entries of the neighbour (ARP) table.
@@ -89,12 +95,16 @@ impl<B: Bus> Device<B> {
         let version = self.read(reg::VERSION)?;
         let caps = self.read(reg::CAPS)?;
         let caps2 = self.read(reg::CAPS2)?;
+        let caps3 = self.read(reg::CAPS3)?;
         let ports = self.read(reg::PORT_RANGE)?;
         Ok(DeviceInfo {
             location: self.bus.describe(),
             version: ((version >> 16) as u16, version as u16),
             max_listeners: caps as u16,
             max_connections: (caps >> 16) as u16,
+            max_qps: 1 << (caps3 & 0xf) & !1,
+            max_cqs: 1 << (caps3 >> 4 & 0xf) & !1,
+            regions_log2: (caps3 >> 8) as u8,
             max_addresses: caps2 as u8,
             max_neighbors: (caps2 >> 8) as u16,
             max_mtu: max_mtu(caps2),

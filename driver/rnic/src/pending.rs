@@ -39,7 +39,7 @@ impl PartialEq<Opcode> for Op {
 
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(Opcode, &str); 13] = [
+        const NAMES: [(Opcode, &str); 19] = [
             (Opcode::Nop, "NOP"),
             (Opcode::Listen, "LISTEN"),
             (Opcode::Unlisten, "UNLISTEN"),
@@ -53,6 +53,12 @@ impl fmt::Display for Op {
             (Opcode::Reject, "REJECT"),
             (Opcode::Disconnect, "DISCONNECT"),
             (Opcode::Abort, "ABORT"),
+            (Opcode::RegisterMr, "REGISTER_MR"),
+            (Opcode::DeregisterMr, "DEREGISTER_MR"),
+            (Opcode::CreateCq, "CREATE_CQ"),
+            (Opcode::DestroyCq, "DESTROY_CQ"),
+            (Opcode::CreateQp, "CREATE_QP"),
+            (Opcode::DestroyQp, "DESTROY_QP"),
         ];
         match NAMES.iter().find(|(opcode, _)| *self == *opcode) {
             Some((_, name)) => f.write_str(name),
@@ -122,10 +128,17 @@ pub enum Event {
     },
     /// No command asked for this.
     Async {
-        /// What happened.
+        /// What happened, and to whom ([`ironwarp_abi::event::asynchronous`]).
         code: u32,
+        /// Octets 0 and 1 of the Terminate that it is about.
+        terminate: u16,
         /// To whom.
         handle: Handle,
+    },
+    /// An armed completion queue has something.
+    Completion {
+        /// Its number.
+        cqn: u16,
     },
     /// CONNECT was taken: [`Event::ConnectReply`] follows, once, whatever happens (CM-3).
     Connecting {
@@ -189,6 +202,7 @@ impl Event {
             | Event::BadReply { context, .. }
             | Event::Connecting { context, .. } => Some(*context),
             Event::Async { .. }
+            | Event::Completion { .. }
             | Event::ConnectRequest { .. }
             | Event::ConnectReply { .. }
             | Event::Established { .. }
@@ -390,9 +404,10 @@ impl Tracker {
                         self.oddities.async_dropped += 1;
                     }
                 }
-                self.ready.push_back(Event::Async { code: raw.detail, handle: raw.handle });
+                self.ready.push_back(Event::Async { code: raw.detail, terminate: raw.own_ird, handle: raw.handle });
                 self.asyncs += 1;
             }
+            Some(EventKind::Completion) => self.ready.push_back(Event::Completion { cqn: raw.detail as u16 }),
             Some(EventKind::Freed) if raw.handle.kind() == Some(HandleKind::Connection) => match self.connections.freed(raw.handle) {
                 Ok((events, missing)) => {
                     self.ready.extend(events);
@@ -419,8 +434,7 @@ impl Tracker {
                     Err(odd) => self.odd_connection(odd, raw),
                 }
             }
-            // nobody has made a completion queue
-            Some(EventKind::Completion) | None => {
+            None => {
                 self.oddities.unknown_kind += 1;
                 self.odd("unknown kind", raw);
             }

@@ -53,6 +53,14 @@ impl<B: Bus> Attachment<B> {
         self.mapped.push((iova, memory.clone()));
         Ok((iova, memory))
     }
+    fn release(&mut self, iova: u64) -> Result<(), Error> {
+        let at = self.mapped.iter().position(|(mapped, _)| *mapped == iova);
+        let (_, memory) =
+            at.map(|at| self.mapped.swap_remove(at)).ok_or_else(|| Error::Config(format!("nothing is shared at {iova:#x}")))?;
+        self.device.bus.unmap(iova, memory.len() as u64)?;
+        self.iova.free(iova);
+        Ok(())
+    }
 }
 
 impl<B: Bus> Drop for Attachment<B> {
@@ -226,6 +234,24 @@ impl<B: Bus> Rnic<B> {
     /// Buffers of private data that no connection uses.
     pub fn private_data_buffers_free(&self) -> usize {
         self.tracker.connections.memory.as_ref().map_or(0, PrivateData::free)
+    }
+
+    /// New zeroed memory of at least `octets` that the adapter reaches at the address returned, until [`Rnic::unshare`] or the end.
+    pub fn share(&mut self, octets: usize) -> Result<(u64, Arc<DmaMemory>), Error> {
+        self.attachment.memory(octets)
+    }
+    /// Takes the memory at `iova` back: the adapter reaches it no more. What uses it must be destroyed before.
+    pub fn unshare(&mut self, iova: u64) -> Result<(), Error> {
+        self.attachment.release(iova)
+    }
+    /// Rings a doorbell of the data path (`reg::SQ_TAIL`, `RQ_TAIL`, `CQ_HEAD`).
+    pub fn ring(&mut self, doorbell: u32, value: u32) -> Result<(), Error> {
+        Ok(self.attachment.device.write(doorbell, value)?)
+    }
+    /// Carries out a command on an object of the data path, and waits for its reply.
+    pub fn object(&mut self, command: Command) -> Result<(), Error> {
+        let opcode = Opcode::ALL.iter().find(|o| **o as u8 == command.opcode).copied().unwrap_or(Opcode::Nop);
+        self.call(opcode, |rnic| rnic.post_raw(command)).map(drop)
     }
 
     // ---- posting

@@ -124,10 +124,13 @@ impl Opcode {
         Opcode::Reject,
         Opcode::Disconnect,
         Opcode::Abort,
+        Opcode::RegisterMr,
+        Opcode::DeregisterMr,
+        Opcode::CreateCq,
+        Opcode::DestroyCq,
+        Opcode::CreateQp,
+        Opcode::DestroyQp,
     ];
-    /// Those of the data path, which is not wired yet: until it is they are answered -ENOSYS like any unknown opcode.
-    pub const DATA_PATH: &'static [Opcode] =
-        &[Opcode::RegisterMr, Opcode::DeregisterMr, Opcode::CreateCq, Opcode::DestroyCq, Opcode::CreateQp, Opcode::DestroyQp];
 }
 
 /// Bits of `flags`; a bit that the opcode does not know is refused with -EINVAL.
@@ -329,10 +332,9 @@ mod tests {
     #[test]
     fn no_two_opcodes_are_the_same() {
         let mut numbers = [0u8; 256];
-        for opcode in Opcode::ALL.iter().chain(Opcode::DATA_PATH) {
+        for opcode in Opcode::ALL {
             numbers[*opcode as usize] += 1;
             assert_eq!(numbers[*opcode as usize], 1, "{opcode:?}");
         }
-        assert!(Opcode::DATA_PATH.iter().all(|o| *o as u8 >= 16));
     }
 }

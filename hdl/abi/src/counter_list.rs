@@ -2,7 +2,7 @@
 //! The rows of the counter table: `Variant field_name "nameShownByTools" "meaning";`. The position is the counter's number.
 
 /// Number of counters (rows of `for_each_counter!`).
-pub const COUNTERS: usize = 96;
+pub const COUNTERS: usize = 107;
 
 /// Calls `$callback!{ rows }` with every counter, in the order of their numbers.
 #[macro_export]
@@ -83,7 +83,7 @@ macro_rules! for_each_counter { ($callback:ident) => { $callback! {
     TcpInUnacceptable  tcp_in_unacceptable   "tcpInUnacceptable"  "Segments outside the window, answered by an ACK (TCP-7)";
     TcpInOoo           tcp_in_ooo            "tcpInOoo"           "Segments out of order, held until the hole is filled";
     TcpOooDropped      tcp_ooo_dropped       "tcpOooDropped"      "Segments out of order, dropped for lack of room";
-    TcpFullDropped     tcp_full_dropped      "tcpFullDropped"     "Segments with payload in full operation, dropped: there is no data path yet";
+    MpaInFpdus         mpa_in_fpdus          "mpaInFpdus"         "FPDUs received, whole and with a good CRC";
     TcpTimeouts        tcp_timeouts          "tcpTimeouts"        "Retransmission timers that ran out";
     TcpGiveUps         tcp_give_ups          "tcpGiveUps"         "Connections given up after too many retransmissions (TCP-15)";
     TcpWaitOverflow    tcp_wait_overflow     "tcpWaitOverflow"    "TIME-WAIT entries that ended early to make room for another";
@@ -103,4 +103,15 @@ macro_rules! for_each_counter { ($callback:ident) => { $callback! {
     EthLoopFrames      eth_loop_frames       "ethLoopFrames"      "Frames to the own MAC address, given to the receive side instead of the wire";
     EthLoopDropped     eth_loop_dropped      "ethLoopDropped"     "Frames to the own MAC address dropped for lack of room";
     ConnDenied         conn_denied           "connDenied"         "Set-ups that a rule denied: SYNs to a listener and CONNECT commands";
+    MpaCrcErrors       mpa_crc_errors        "mpaCrcErrors"       "FPDUs with a wrong CRC (MPA-36)";
+    MpaBadLength       mpa_bad_length        "mpaBadLength"       "FPDUs whose length cannot be (MPA-26)";
+    MpaNoSlot          mpa_no_slot           "mpaNoSlot"          "Segments taken over in part, for lack of room for an FPDU in pieces (MPA-32)";
+    RdmaInWrites       rdma_in_writes        "rdmaInWrites"       "RDMA Writes received";
+    RdmaInSends        rdma_in_sends         "rdmaInSends"        "Sends of all kinds received";
+    RdmaInReads        rdma_in_reads         "rdmaInReads"        "RDMA Read Requests received";
+    RdmaInResponses    rdma_in_responses     "rdmaInResponses"    "RDMA Read Responses received";
+    RdmaTerminatesIn   rdma_terminates_in    "rdmaTerminatesIn"   "Terminates received";
+    RdmaTerminatesOut  rdma_terminates_out   "rdmaTerminatesOut"  "Terminates for what a peer sent";
+    CqCompletions      cq_completions        "cqCompletions"      "Completions written";
+    CqOverflows        cq_overflows          "cqOverflows"        "Completions lost: the queue was full or a write failed (RDM-36)";
 } } }

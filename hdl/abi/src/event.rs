@@ -71,6 +71,14 @@ pub mod asynchronous {
     /// Completion queue 15:0 has lost a completion: it was full, or a write to it failed. It gets no more completions; all that use it are to be ended. Once
     /// in the life of a queue.
     pub const CQ_ERROR: u32 = 1 << 16;
+    /// A work request of queue pair 15:0 failed in the adapter; it completes with an error, and a Terminate 0/2/0x07 is sent (RDM-27).
+    pub const LOCAL_ERROR: u32 = 2 << 16;
+    /// The peer of queue pair 15:0 sent a Terminate (RDM-8), of which octets 0 and 1 stand in 15:8 and 7:0 of the place of the own IRD.
+    pub const TERMINATE_RECEIVED: u32 = 3 << 16;
+    /// The peer of queue pair 15:0 sent what is not a Terminate in its place (RDM-32).
+    pub const TERMINATE_MALFORMED: u32 = 4 << 16;
+    /// What the peer of queue pair 15:0 sent was wrong: a Terminate with these octets 0 and 1 is sent (RDM-27).
+    pub const TERMINATE_SENT: u32 = 5 << 16;
 }
 
 /// An event in plain form.

@@ -61,6 +61,9 @@ macro_rules! for_each_strobe_register { ($callback:ident $($before:tt)*) => { $c
     EVT_HEAD       evt_head       0x1004 0 "Consumer index of the event ring, free-running, modulo 2^16: entries before it may be overwritten";
     L2RX_TAIL      l2rx_tail      0x1008 0 "Doorbell: producer index of the L2 receive ring (empty buffers), free-running, modulo 2^16";
     L2TX_TAIL      l2tx_tail      0x100c 0 "Doorbell: producer index of the L2 transmit ring, free-running, modulo 2^16";
+    SQ_TAIL        sq_tail        0x1030 0 "Doorbell: QPN 31:16, producer index of its send queue 15:0, free-running";
+    RQ_TAIL        rq_tail        0x1034 0 "Doorbell: QPN 31:16, producer index of its receive queue 15:0, free-running";
+    CQ_HEAD        cq_head        0x1038 0 "Doorbell: arm 31:30 (work::arm), CQN 29:16, consumer index of the completion queue 15:0, free-running";
 } } }
 
 /// Calls `$callback!{ rows }` with every read-only register.
@@ -80,4 +83,5 @@ macro_rules! for_each_status_register { ($callback:ident $($before:tt)*) => { $c
     L2TX_HEAD      l2tx_head      0x101c 0 "L2 transmit descriptors completed, free-running, modulo 2^16";
     LISTENERS_LIVE listeners_live 0x1020 0 "Listener handles not yet freed";
     CONNECTIONS_LIVE connections_live 0x1024 0 "Connection slots in use, TIME-WAIT not counted";
+    CAPS3          caps3          0x1028 0 "log2 of the queue pairs 3:0, of the completion queues 7:4 (0 = none), of the memory regions 15:8";
 } } }

@@ -23,13 +23,14 @@
 //! | RequestData | - | - | A | A/F | | Delivered: CONNECT_REQUEST, Requested; Failed: A |
 //! | Requested | - | - | A, Gone | A/F, Gone | A | ACCEPT: Reply, ESTABLISHED, Established; REJECT: Reply R = 1, Closing |
 //! | Gone, GoneFreed | - | - | - | - | Freeing, Done | ACCEPT: -ECONNRESET, Freeing, Done; REJECT: 0, the same |
-//! | Established | - | - | DISCONNECT, Closing | cl(x) | cl(reset) A | DISCONNECT: Closing |
+//! | Established | - | - | DISCONNECT, Emptying | cl(x) | cl(reset) A | DISCONNECT: Emptying; Terminated: Closing |
+//! | Emptying | - | - | - | cl(x) | cl(reset) A | Drained, Terminated: Closing; Cut: cl(reset) A |
 //! | Closing | - | - | - | cl(x) | cl(reset) A | Closed: cl(0) F |
-//! | Freeing | - | - | - | - | - | Freed: port use ends; Draining while data is delivered; else FREED, Done; before the retry: Reopening |
+//! | Freeing | - | - | - | - | - | Freed: port use ends; Draining while data is delivered or the queue pair is bound; else FREED, Done; before the retry: Reopening |
 //! | Reopening | - | - | - | - | R(reset), ends with the answer | Reopened: SynSent; refused, or ended meanwhile: R(reset), port use ends, FREED, Done; or A |
 //! | Done | - | - | - | - | - | last event raised: Free |
 //!
-//! Closing means that FIN was given to TCP (there are no half-closed streams, CH-20) and CLOSE_TIMEOUT runs. CLOSE is owed only by what was established, FREED only
+//! Emptying means that the send queue shall become empty, Closing that FIN was given to TCP (there are no half-closed streams, CH-20); in both CLOSE_TIMEOUT runs. CLOSE is owed only by what was established, FREED only
 //! by what the host has a handle of. A connection whose CONNECT_REQUEST was not raised when it ends, or when its listener ends (CM-22), vanishes without an event.
 //!
 //! # Rules
@@ -37,15 +38,17 @@
 //!   not due, or that nobody waits for, is ignored (MPA-42).
 //! - Retry (ENH-2): FIN or RST on an enhanced Request ends the connection in TCP, then `Reopen` starts it again in the same index, in revision 1, once.
 //!   An end that comes before `Reopened` waits for it: only then does `tcp::tx` surely know the connection, and nothing of the first attempt follows.
-//! - A Reply must have S as the Request had (ENH-19). IRD, ORD and RTR: `mpa::negotiate`. While there is no data path, what should end in a TERM
-//!   (ENH-4, ENH-13) ends in RST; an agreed RTR is neither sent nor awaited, so ESTABLISHED follows ACCEPT at once, also with A = 1 (later: CM-10).
+//! - A Reply must have S as the Request had (ENH-19). IRD, ORD and RTR: `mpa::negotiate`. What of the start-up should end in a TERM
+//!   (ENH-4, ENH-13) ends in RST. ESTABLISHED waits for the RTR, if one was agreed, or for the end (CM-10).
+//! - When the start-up is over the queue pair is bound (`to_qp`); whatever ends the connection unbinds it. CLOSE waits for `Unbound`, the end of all DMA for it (CM-14), and so does
+//!   the index. After a Terminate, the peer's or ours, CLOSE has -EPROTO (RDM-31).
 //! - Waiting for the host count: from a complete Request to the host's answer (CM-19). TIME-WAIT: the use slot is kept by TIME-WAIT entry until `WaitEnd`.
-//! - An index is given back (Free to `tcp::rx`) after all of: `Freed`, the end of its port use, `Delivered` of what was to be delivered, and, if the host has a
+//! - An index is given back (Free to `tcp::rx`) after all of: `Freed`, `Unbound`, the end of its port use, `Delivered` of what was to be delivered, and, if the host has a
 //!   handle, `freed_read`. So neither a late message nor private data that a late host has not copied yet can meet its next user. Generations live through a reset (CM-32).
 //!
 //! # Jobs
 //! One engine, one job at a time, see [`ConnState`]. Order of choice: DMA faults; messages of `tcp::rx` and `start_rx` in the order in which they came (one queue of 16:
-//! a frame that belongs to an index's last user was there before `Passive` or `Synced` of its next); `tcp::tx` (`Freed` ends all that can follow); deadlines;
+//! a frame that belongs to an index's last user was there before `Passive` or `Synced` of its next); `tcp::tx` (`Freed` ends all that can follow); the queue pair's news; deadlines;
 //! `freed_read`; the end of all; listeners; owed events; commands. What is owed is a bit in the entry and one in `pending`; the host's ring can hold up commands and events only (CM-44).
 //!
 //! **Stalls.** A job ends when its neighbours have taken what it tells: at most one message each, two to `tcp::tx` and `tcp::rx`. `deliver` has a queue
@@ -67,6 +70,7 @@ use super::rules::{RuleAnswer, RuleQuery};
 use crate::mpa::negotiate::{Negotiate, NegotiateOp};
 use crate::mpa::types::*;
 use crate::net::types::LocalAddress;
+use crate::rdma::types::*;
 use crate::stream::{BlockRam, ChanFifo, ChanSink, ChanSrc, RowStore};
 use crate::tcp::types::*;
 use ironwarp_abi::{EventKind, HandleKind, Opcode};
@@ -106,6 +110,9 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     pub fault: ChanSink<Bits<16>>,
     pub port_req: ChanSrc<PortRequest>,
     pub port_rsp: ChanSink<PortReply>,
+    /// The queue pair: what it is to do, and what comes of it.
+    pub to_qp: ChanSrc<QpOrder>,
+    pub from_qp: ChanSink<QpNews>,
     pub rule_query: ChanSrc<RuleQuery>,
     pub rule_answer: ChanSink<RuleAnswer>,
     pub deadline: ChanSrc<DeadlineSet>,
@@ -183,6 +190,8 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     arm: DFF<Bit>,
     span: DFF<Bits<32>>,
     todo_port: DFF<Bit>,
+    todo_qp: DFF<Bit>,
+    order: DFF<QpOrder>,
     port_wait: DFF<Bit>,
     end_soft: DFF<Bit>,
     rx_op: DFF<CmRxOp>,
@@ -214,6 +223,8 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     got_flags: Signal<Local, Bits<8>>,
     got_enhanced: Signal<Local, Bit>,
     txm: Signal<Local, TxToCm>,
+    news: Signal<Local, QpNews>,
+    news_note: Signal<Local, QpNote>,
     tx_note: Signal<Local, TxCmNote>,
     upd: Signal<Local, ListenerUpdate>,
     rep_now: Signal<Local, PortReply>,
@@ -244,6 +255,15 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     refused: Signal<Local, Bit>,
     begin_data: Signal<Local, Bit>,
     start_close: Signal<Local, Bit>,
+    empty_first: Signal<Local, Bit>,
+    told_flags: Signal<Local, Bits<8>>,
+    told_ird: Signal<Local, Bits<16>>,
+    told_ord: Signal<Local, Bits<16>>,
+    bind_crc: Signal<Local, Bit>,
+    bind_first: Signal<Local, Bit>,
+    bind_rtr: Signal<Local, Bit>,
+    reply_due: Signal<Local, Bit>,
+    close_owed: Signal<Local, Bit>,
     ending: Signal<Local, Bit>,
     to_gone: Signal<Local, Bit>,
     finish: Signal<Local, Bit>,
@@ -420,6 +440,21 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             arm: Default::default(),
             span: Default::default(),
             todo_port: Default::default(),
+            todo_qp: Default::default(),
+            order: Default::default(),
+            to_qp: Default::default(),
+            from_qp: Default::default(),
+            news: Default::default(),
+            news_note: Default::default(),
+            empty_first: Default::default(),
+            told_flags: Default::default(),
+            told_ird: Default::default(),
+            told_ord: Default::default(),
+            bind_crc: Default::default(),
+            bind_first: Default::default(),
+            bind_rtr: Default::default(),
+            reply_due: Default::default(),
+            close_owed: Default::default(),
             port_wait: Default::default(),
             end_soft: Default::default(),
             rx_op: Default::default(),
@@ -556,7 +591,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, wait_valid, pending, live_count, state, job, idx, cause, scan, lslot, g, due, handle_ok);
-        dff_setup!(self, clock, ported, give_back, pick, rank, near, pick_ip, opening, open_tuple, open_user);
+        dff_setup!(self, clock, todo_qp, order, ported, give_back, pick, rank, near, pick_ip, opening, open_tuple, open_user);
         dff_setup!(self, clock, sweeping, all_pass, unsettled, all_shut, sweep_slot, sweep_generation, done_wait);
         dff_setup!(
             self,
@@ -670,10 +705,29 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             self.negotiate.peer_ord_word.next = self.ent.val().ord_word;
         }
 
+        // ---- the queue pair that is bound when the start-up is over: what both frames say of it
+        self.told_flags.next = self.ent_flags.val();
+        self.told_ird.next = self.ent.val().ird_word;
+        self.told_ord.next = self.ent.val().ord_word;
+        if self.job.q.val() == ConnJob::Frame {
+            self.told_flags.next = self.got_flags.val();
+            self.told_ird.next = self.got.val().ird_word;
+            self.told_ord.next = self.got.val().ord_word;
+        }
+        self.bind_rtr.next = self.ent.val().peer_to_peer;
+        self.bind_crc.next = !self.ent.val().no_crc | self.told_flags.val().get_bit(6);
+        if self.ent.val().passive {
+            self.bind_rtr.next = self.ent.val().peer_enhanced & self.told_ird.val().get_bit(15);
+            self.bind_crc.next = !self.flags.val().get_bit(3) | self.told_flags.val().get_bit(6);
+        }
+
         // ---- defaults
         self.ready.next = self.state.q.val() != ConnState::Clear;
         self.inbox.out.ready.next = false;
         self.from_tx.ready.next = false;
+        self.news.next = self.from_qp.data.val();
+        self.news_note.next = self.news.val().note;
+        self.from_qp.ready.next = false;
         self.fault.ready.next = false;
         self.expired.ready.next = false;
         self.freed_read.ready.next = false;
@@ -730,6 +784,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         self.refused.next = self.ent_flags.val().get_bit(5);
         self.begin_data.next = false;
         self.start_close.next = false;
+        self.empty_first.next = false;
         self.ending.next = false;
         self.to_gone.next = false;
         self.finish.next = false;
@@ -747,10 +802,13 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         self.raise.next = false;
         self.room.next = !self.ev_valid.q.val() & !self.opening.q.val() & !self.done_wait.q.val();
         self.ev_kind.next = self.kind_cmd_reply.val();
+        // ESTABLISHED waits for the RTR, CLOSE for the end of all DMA (CM-10, CM-14)
+        self.reply_due.next = self.ent.val().owe_reply & !self.ent.val().await_rtr;
+        self.close_owed.next = self.ent.val().owe_close & !self.ent.val().bound;
         self.owed.next = self.ent.val().owe_request
-            | self.ent.val().owe_reply
+            | self.reply_due.val()
             | self.ent.val().owe_disconnect
-            | self.ent.val().owe_close
+            | self.close_owed.val()
             | self.ent.val().owe_freed;
 
         // ---- what is offered
@@ -768,7 +826,8 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             self.todo_frame.d.next = false;
         }
         // tcp::tx hears of the frame only when mpa::start_tx has it; then of what is to follow it
-        self.to_tx.valid.next = (self.todo_send.q.val() & !self.todo_frame.q.val())
+        self.bind_first.next = self.todo_qp.q.val() & (self.order.q.val().op == QpOp::Bind);
+        self.to_tx.valid.next = (self.todo_send.q.val() & !self.todo_frame.q.val() & !self.bind_first.val())
             | (!self.todo_send.q.val() & (self.todo_close.q.val() | self.todo_end.q.val()));
         self.tx_msg.next.op = CmTxOp::Abort;
         if self.todo_send.q.val() {
@@ -784,7 +843,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         self.to_tx.data.next = self.tx_msg.val();
         if self.to_tx.ready.val() {
             if self.todo_send.q.val() {
-                if !self.todo_frame.q.val() {
+                if !self.todo_frame.q.val() & !self.bind_first.val() {
                     self.todo_send.d.next = false;
                 }
             } else if self.todo_close.q.val() {
@@ -794,7 +853,8 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             }
         }
         self.opens.next = self.open_tuple.q.val();
-        self.to_rx.valid.next = self.todo_rx.q.val();
+        // payload in full operation is let through, and the Reply sent, when the queue pair is bound
+        self.to_rx.valid.next = self.todo_rx.q.val() & !self.bind_first.val();
         self.rx_msg.next.op = self.rx_op.q.val();
         self.rx_msg.next.index = self.idx16.val();
         if self.rx_op.q.val() == CmRxOp::Limit {
@@ -805,7 +865,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             self.rx_msg.next.limit = self.half_limit.val();
         }
         self.to_rx.data.next = self.rx_msg.val();
-        if self.to_rx.ready.val() {
+        if self.to_rx.ready.val() & !self.bind_first.val() {
             self.todo_rx.d.next = false;
         }
         self.deliveries.inp.valid.next = self.todo_deliver.q.val();
@@ -838,7 +898,13 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             self.port_wait.d.next = false;
             self.rep.d.next = self.port_rsp.data.val();
         }
+        self.to_qp.valid.next = self.todo_qp.q.val();
+        self.to_qp.data.next = self.order.q.val();
+        if self.to_qp.ready.val() {
+            self.todo_qp.d.next = false;
+        }
         self.all_told.next = !self.todo_frame.q.val()
+            & !self.todo_qp.q.val()
             & !self.todo_send.q.val()
             & !self.todo_close.q.val()
             & !self.todo_end.q.val()
@@ -1035,6 +1101,32 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                             self.cause.d.next = ConnStatus::TimedOut;
                         }
                     }
+                } else if self.from_qp.valid.val() {
+                    self.from_qp.ready.next = true;
+                    self.idx.d.next = bit_cast::<C, 16>(self.news.val().index);
+                    self.cause.d.next = ConnStatus::Reset;
+                    self.state.d.next = ConnState::Read;
+                    match self.news_note.val() {
+                        QpNote::Drained => {
+                            self.job.d.next = ConnJob::Drained;
+                        }
+                        QpNote::Cut => {
+                            self.job.d.next = ConnJob::Cut;
+                        }
+                        QpNote::Heard => {
+                            self.job.d.next = ConnJob::Heard;
+                        }
+                        QpNote::Terminated => {
+                            self.job.d.next = ConnJob::Terminated;
+                        }
+                        QpNote::Failed => {
+                            self.job.d.next = ConnJob::Failed;
+                            self.cause.d.next = ConnStatus::Fault;
+                        }
+                        _ => {
+                            self.job.d.next = ConnJob::Unbound;
+                        }
+                    }
                 } else if self.expired.valid.val() {
                     self.expired.ready.next = true;
                     self.idx.d.next = bit_cast::<C, 16>(self.expired.data.val());
@@ -1176,11 +1268,11 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         if self.ph.val() == ConnPhase::Established {
                             self.dead.next = false;
                             self.n.next.owe_disconnect = true;
-                            self.start_close.next = true;
+                            self.empty_first.next = true;
                         } else if self.ph.val() == ConnPhase::ReplyData {
                             self.dead.next = false;
                             self.n.next.fin = true;
-                        } else if self.ph.val() == ConnPhase::Closing {
+                        } else if (self.ph.val() == ConnPhase::Closing) | (self.ph.val() == ConnPhase::Emptying) {
                             self.dead.next = false;
                         }
                     }
@@ -1236,6 +1328,9 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         if self.ph.val() == ConnPhase::Closing {
                             self.ending.next = true;
                             self.quietly.next = true;
+                            if self.ent.val().broken {
+                                self.dead_status.next = ConnStatus::Protocol;
+                            }
                         }
                     }
                     ConnJob::WaitEnd => {
@@ -1298,7 +1393,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     ConnJob::Delivered => {
                         self.n.next.delivering = false;
                         if self.ph.val() == ConnPhase::Draining {
-                            self.finish.next = true;
+                            self.finish.next = !self.ent.val().bound;
                         } else if self.res_note.val() == StartRxNote::Failed {
                             self.dead.next = self.ent.val().delivering;
                             self.forced.next = true;
@@ -1322,12 +1417,42 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                             self.let_go.next = true;
                             if self.ph.val() == ConnPhase::Gone {
                                 self.n.next.phase = ConnPhase::GoneFreed;
-                            } else if self.ent.val().delivering {
+                            } else if self.ent.val().delivering | self.ent.val().bound {
                                 self.n.next.phase = ConnPhase::Draining;
                             } else {
                                 self.finish.next = true;
                             }
                         }
+                    }
+                    ConnJob::Unbound => {
+                        self.n.next.bound = false;
+                        if self.ph.val() == ConnPhase::Draining {
+                            self.finish.next = !self.ent.val().delivering;
+                        }
+                    }
+                    ConnJob::Drained => {
+                        if self.ph.val() == ConnPhase::Emptying {
+                            self.n.next.phase = ConnPhase::Closing;
+                            self.todo_close.d.next = true;
+                        }
+                    }
+                    ConnJob::Cut => {
+                        self.dead.next = self.ph.val() == ConnPhase::Emptying;
+                    }
+                    ConnJob::Heard => {
+                        self.n.next.await_rtr = false;
+                    }
+                    ConnJob::Terminated => {
+                        self.n.next.broken = true;
+                        if self.ph.val() == ConnPhase::Established {
+                            self.start_close.next = true;
+                        } else if self.ph.val() == ConnPhase::Emptying {
+                            self.n.next.phase = ConnPhase::Closing;
+                            self.todo_close.d.next = true;
+                        }
+                    }
+                    ConnJob::Failed => {
+                        self.dead.next = true;
                     }
                     ConnJob::FreedRead => {
                         self.todo_rx.d.next = true;
@@ -1386,7 +1511,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                             self.answered.next = true;
                         } else if self.command.val().opcode == self.op_disconnect.val() {
                             if self.ph.val() == ConnPhase::Established {
-                                self.start_close.next = true;
+                                self.empty_first.next = true;
                             } else if !self.ent.val().established {
                                 self.reply_status.next = ConnStatus::Invalid;
                             }
@@ -1472,6 +1597,35 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     self.todo_rx.d.next = true;
                     self.rx_op.d.next = CmRxOp::Full;
                     self.cnt_conn_established.next = true;
+                    if !self.start_close.val() & !self.ending.val() {
+                        self.n.next.bound = true;
+                        self.n.next.await_rtr = self.ent.val().passive & self.bind_rtr.val();
+                        self.todo_qp.d.next = true;
+                        self.order.d.next.op = QpOp::Bind;
+                        self.order.d.next.index = self.idx16.val();
+                        self.order.d.next.qpn = self.n.val().qpn;
+                        self.order.d.next.crc = self.bind_crc.val();
+                        self.order.d.next.markers = self.told_flags.val().get_bit(7);
+                        self.order.d.next.responder = self.ent.val().passive;
+                        self.order.d.next.ird = self.n.val().own_ird;
+                        self.order.d.next.ord = self.n.val().own_ord;
+                        self.order.d.next.rtr_write = self.bind_rtr.val() & (self.ent.val().passive | self.told_ord.val().get_bit(15));
+                        self.order.d.next.rtr_read = self.bind_rtr.val() & (self.ent.val().passive | !self.told_ord.val().get_bit(15));
+                    }
+                }
+                // FIN is behind all that was posted
+                if self.empty_first.val() {
+                    self.start_close.next = !self.ent.val().bound;
+                    if self.ent.val().bound {
+                        self.n.next.phase = ConnPhase::Emptying;
+                        self.set_timer.next = true;
+                        self.todo_qp.d.next = true;
+                        self.order.d.next.op = QpOp::Close;
+                        if self.job.q.val() == ConnJob::Fin {
+                            self.order.d.next.op = QpOp::Stop;
+                        }
+                        self.order.d.next.index = self.idx16.val();
+                    }
                 }
 
                 // the end, as far as the peer, TCP, a timer or the host brings it
@@ -1516,6 +1670,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         | (self.ph.val() == ConnPhase::WaitRequest)
                         | (self.ph.val() == ConnPhase::RequestData)
                         | (self.ph.val() == ConnPhase::Established)
+                        | (self.ph.val() == ConnPhase::Emptying)
                         | (self.ph.val() == ConnPhase::Closing)
                     {
                         self.ending.next = true;
@@ -1534,6 +1689,9 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                 if self.reject.val() {
                     self.start_close.next = true;
                 }
+                if self.start_close.val() | self.empty_first.val() {
+                    self.n.next.await_rtr = false;
+                }
                 if self.start_close.val() {
                     self.n.next.phase = ConnPhase::Closing;
                     self.todo_close.d.next = true;
@@ -1543,6 +1701,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     | (self.ph.val() == ConnPhase::Freeing)
                     | (self.ph.val() == ConnPhase::Gone)
                     | (self.ph.val() == ConnPhase::Reopening)
+                    | self.ent.val().bound
                 {
                     self.unsettled.d.next = true;
                 }
@@ -1553,6 +1712,12 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     }
                     self.todo_end.d.next = true;
                     self.end_soft.d.next = self.quietly.val();
+                    self.n.next.await_rtr = false;
+                    if self.ent.val().bound {
+                        self.todo_qp.d.next = true;
+                        self.order.d.next.op = QpOp::Unbind;
+                        self.order.d.next.index = self.idx16.val();
+                    }
                     if self.n.val().close_due {
                         self.n.next.close_due = false;
                         self.n.next.owe_close = true;
@@ -1734,7 +1899,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         self.ev_kind.next = self.kind_request.val();
                         self.n.next.owe_request = false;
                         self.n.next.announced = true;
-                    } else if self.ent.val().owe_reply {
+                    } else if self.reply_due.val() {
                         self.ev_kind.next = self.kind_reply.val();
                         self.reply_status.next = self.ent.val().status;
                         if self.ent.val().passive {
@@ -1808,6 +1973,12 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         & (self.job.q.val() != ConnJob::Expired)
                         & (self.job.q.val() != ConnJob::GivenUp)
                         & (self.job.q.val() != ConnJob::Freed)
+                        & (self.job.q.val() != ConnJob::Unbound)
+                        & (self.job.q.val() != ConnJob::Drained)
+                        & (self.job.q.val() != ConnJob::Cut)
+                        & (self.job.q.val() != ConnJob::Heard)
+                        & (self.job.q.val() != ConnJob::Terminated)
+                        & (self.job.q.val() != ConnJob::Failed)
                         & (self.job.q.val() != ConnJob::FreedRead)
                         & (self.job.q.val() != ConnJob::Listener)
                         & (self.job.q.val() != ConnJob::Sweep)
@@ -1844,7 +2015,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         self.ev_new.next.data_len = 0.into();
         self.ev_new.next.listener_index = 0.into();
         self.ev_new.next.listener_generation = 0.into();
-        self.about_start.next = self.raise.val() & (self.ent.val().owe_request | self.ent.val().owe_reply);
+        self.about_start.next = self.raise.val() & (self.ent.val().owe_request | self.reply_due.val());
         if self.raise.val() | (self.job.q.val() == ConnJob::Opened) {
             self.ev_new.next.index = self.idx16.val();
             self.ev_new.next.handle_kind = self.handle_connection.val();
@@ -1913,6 +2084,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             self.todo_deadline.d.next = false;
             self.arm.d.next = false;
             self.todo_port.d.next = false;
+            self.todo_qp.d.next = false;
             self.port_wait.d.next = false;
             self.ev_valid.d.next = false;
         }

@@ -31,6 +31,8 @@ pub enum ConnPhase {
     GoneFreed,
     /// MPA start-up is over.
     Established,
+    /// The send queue is to become empty before FIN.
+    Emptying,
     /// FIN is given to TCP; the end of both directions is awaited.
     Closing,
     /// TCP is told to forget it (`Free`, `Abort`); `Freed` is awaited.
@@ -232,6 +234,13 @@ pub struct ConnEntry {
     // what came while it was, or (`dead`) while it was reopened
     pub fin: Bit,
     pub dead: Bit,
+    // the queue pair
+    /// It has one: CLOSE waits for the end of that.
+    pub bound: Bit,
+    /// ESTABLISHED waits for the peer's RTR (CM-10).
+    pub await_rtr: Bit,
+    /// The stream ended in a Terminate.
+    pub broken: Bit,
 }
 
 /// A listener, as far as its connections need it.
@@ -282,6 +291,18 @@ pub enum ConnJob {
     /// TCP has given up.
     GivenUp,
     Freed,
+    /// Nothing touches memory for the queue pair any more.
+    Unbound,
+    /// The send queue is empty.
+    Drained,
+    /// The send queue had work when the peer closed.
+    Cut,
+    /// The peer's first FPDU came.
+    Heard,
+    /// A Terminate came, or was sent and acknowledged.
+    Terminated,
+    /// The stream cannot go on, and a Terminate cannot be sent.
+    Failed,
     /// The host has read FREED: the index goes back to `tcp::rx`.
     FreedRead,
     /// A listener was made or ends.

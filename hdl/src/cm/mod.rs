@@ -11,5 +11,6 @@ pub mod messages;
 pub mod port_db;
 pub mod port_share;
 pub mod port_types;
+pub mod qp_link;
 pub mod range_mask;
 pub mod rules;

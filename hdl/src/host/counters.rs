@@ -183,7 +183,7 @@ impl<const W: usize, const WS: usize, const LOW: usize, const HIGH: usize> Logic
         self.was_reset.d.next = self.reset.val();
         self.restart.next = self.reset.val() & !self.was_reset.q.val();
         self.ready.next = self.running.val();
-        self.pulse.next = bit_cast::<128, 96>(self.pulses.val().into());
+        self.pulse.next = bit_cast::<128, 107>(self.pulses.val().into());
         for i in 0..120 {
             self.lfsr[i].clock.next = self.clock.val();
             self.state[i].next = self.lfsr[i].q.val();

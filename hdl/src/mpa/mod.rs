@@ -4,6 +4,8 @@ pub mod crc32c;
 pub mod framer;
 pub mod gather;
 pub mod negotiate;
+pub mod payload_in;
+pub mod payload_out;
 pub mod rx;
 pub mod seal;
 pub mod start_rx;

@@ -207,7 +207,8 @@ pub struct ReadIssued {
 
 // ---- rdma::sq <-> tcp::tx
 
-/// One more FPDU of `index`, behind all that was told before. `rdma::sq` never has more than 32 of an index that were not `Acked`.
+/// One more FPDU of `index`, behind all that was told before. `rdma::sq` never has more than 32 of an index that were not `Acked`, and tells
+/// of the first after `Emss` came.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct FpduQueued {
     pub index: Bits<16>,
@@ -236,7 +237,7 @@ pub struct FpduRef {
 pub enum TxSqNote {
     /// Octets of payload in a full segment of `index`; before its first FPDU can be sent, and when it changes. MULPDU follows from it (SEG-1).
     Emss,
-    /// The oldest FPDU of `index` is acknowledged to its last octet.
+    /// The `count` oldest FPDUs of `index` are acknowledged to their last octet.
     Acked,
 }
 
@@ -245,6 +246,8 @@ pub struct TxToSq {
     pub note: TxSqNote,
     pub index: Bits<16>,
     pub emss: Bits<16>,
+    /// Not 0.
+    pub count: Bits<8>,
 }
 
 /// What `mpa::tx` shall give as one payload: `take` octets from octet `skip` on of the FPDU. `skip` is a multiple of 8, and no cut is
@@ -256,6 +259,59 @@ pub struct FpduOut {
     pub skip: Bits<16>,
     /// Not 0.
     pub take: Bits<16>,
+}
+
+// ---- connection manager <-> data path
+
+/// What `cm::conn` asks of the data path.
+#[derive(Copy, Clone, Debug, PartialEq, LogicState)]
+pub enum QpOp {
+    /// The start-up of `index` is over: it belongs to queue pair `qpn`, if there is such a one and it is free. Not answered.
+    Bind,
+    /// Send all that was posted, take nothing new. Answered by `Drained`.
+    Close,
+    /// The peer has closed. Answered by `Drained` if nothing was left to send or to be acknowledged, else by `Cut`.
+    Stop,
+    /// As `BindOp::Unbind`; also if nothing is bound. Answered by `Unbound`.
+    Unbind,
+}
+
+/// Fields after `index` for `Bind` only, as in [`Bind`].
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct QpOrder {
+    pub op: QpOp,
+    pub index: Bits<16>,
+    pub qpn: Bits<24>,
+    pub crc: Bit,
+    pub markers: Bit,
+    pub responder: Bit,
+    pub ird: Bits<16>,
+    pub ord: Bits<16>,
+    pub rtr_write: Bit,
+    pub rtr_read: Bit,
+}
+
+/// What the data path tells `cm::conn`.
+#[derive(Copy, Clone, Debug, PartialEq, LogicState)]
+pub enum QpNote {
+    /// Answer to `Unbind`, the last of this index.
+    Unbound,
+    /// Answer to `Close` and `Stop`.
+    Drained,
+    /// Answer to `Stop`.
+    Cut,
+    /// The first FPDU of the peer came, in a connection that waits for an RTR.
+    Heard,
+    /// The peer's Terminate came, or ours is acknowledged: nothing is sent any more, FIN may follow.
+    Terminated,
+    /// The stream cannot go on (a source was revoked, a DMA access failed), and no Terminate can be sent: RST.
+    Failed,
+}
+
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct QpNews {
+    pub note: QpNote,
+    pub index: Bits<16>,
 }
 
 // ---- the item store

@@ -106,6 +106,7 @@ pub struct Reassembly<const C: usize, const S: usize, const W: usize, const A: u
     left: DFF<Bits<16>>,
     first: DFF<Bit>,
     passive: DFF<Bit>,
+    full: DFF<Bit>,
     /// Octets that `word` has still.
     lanes: DFF<Bits<4>>,
     /// Octets to be dropped from its front.
@@ -184,6 +185,7 @@ impl<const C: usize, const S: usize, const W: usize, const A: usize> Default for
             left: Default::default(),
             first: Default::default(),
             passive: Default::default(),
+            full: Default::default(),
             lanes: Default::default(),
             surplus: Default::default(),
             put: Default::default(),
@@ -222,7 +224,7 @@ impl<const C: usize, const S: usize, const W: usize, const A: usize> Logic for R
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, state, busy, due, replay, empty, more, index, lost, key, slot, own, free, free_slot, same, same_slot);
-        dff_setup!(self, clock, covered, word, distance, reaches, store, at, skip, left, first, passive, lanes, surplus, put, fill);
+        dff_setup!(self, clock, covered, word, distance, reaches, store, at, skip, left, first, passive, full, lanes, surplus, put, fill);
         for i in 0..S {
             self.used[i].clock.next = self.clock.val();
             self.used[i].d.next = self.used[i].q.val();
@@ -322,6 +324,7 @@ impl<const C: usize, const S: usize, const W: usize, const A: usize> Logic for R
                 self.left.d.next = self.judged.data.val().take;
                 self.first.d.next = self.judged.data.val().first;
                 self.passive.d.next = self.judged.data.val().passive;
+                self.full.d.next = self.judged.data.val().full;
                 if self.replay.q.val() {
                     self.judged.ready.next = true;
                     if self.judged.valid.val() {
@@ -430,6 +433,7 @@ impl<const C: usize, const S: usize, const W: usize, const A: usize> Logic for R
                 self.verdict.data.next.hold = false;
                 self.verdict.data.next.first = false;
                 self.verdict.data.next.passive = false;
+                self.verdict.data.next.full = false;
                 if self.verdict.ready.val() {
                     self.state.d.next = ReassemblyState::Settle;
                     if self.store.q.val() & self.has_payload.val() {
@@ -484,6 +488,7 @@ impl<const C: usize, const S: usize, const W: usize, const A: usize> Logic for R
                 self.announce.data.next.len = self.left.q.val();
                 self.announce.data.next.first = self.first.q.val();
                 self.announce.data.next.passive = self.passive.q.val();
+                self.announce.data.next.full = self.full.q.val();
                 self.at.d.next = self.base.val() + bit_cast::<A, 13>(self.skip.q.val().get_bits::<13>(3)) + 1;
                 self.surplus.d.next = self.skip.q.val().get_bits::<3>(0);
                 self.lanes.d.next = 0.into();

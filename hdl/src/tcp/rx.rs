@@ -19,7 +19,7 @@
 //! - Payload and FIN out of order are held and answered at once, by the duplicate ACK of RFC 5681; its ACK and window count when it comes first,
 //!   a replay has none. While something may be held of a connection (`held`), what moves RCV.NXT is acknowledged when all is used that was held:
 //!   by the empty replay, with one ACK (TCP-52). Nothing is answered to a replay that means nothing any more.
-//! - Payload for full operation is dropped without an answer. FIN counts when all before
+//! - Payload in full operation goes to `mpa::rx`, and each segment of it is acknowledged at once. FIN counts when all before
 //!   it was consumed and it lies in the window itself. PSH on payload that was taken asks for an ACK at once.
 //! - New payload after our FIN was sent: nobody will take it. RST (SEQ = SND.NXT, ACK = RCV.NXT), `Stop`, `Reset`, whatever the state (TCP-10).
 //! - We sent our FIN before theirs was taken: TIME-WAIT, else closed with the ACK of our FIN. The last ACK of a connection that goes to TIME-WAIT is a `Reply`.
@@ -194,7 +194,6 @@ pub struct TcpRx<const C: usize, const T: usize, const L: usize, const A: usize>
     pub cnt_tcp_estab_resets: Signal<Out, Bit>,
     pub cnt_tcp_syn_dropped: Signal<Out, Bit>,
     pub cnt_tcp_in_unacceptable: Signal<Out, Bit>,
-    pub cnt_tcp_full_dropped: Signal<Out, Bit>,
     pub cnt_tcp_wait_overflow: Signal<Out, Bit>,
     pub cnt_tcp_wait_reused: Signal<Out, Bit>,
     rows: BlockRam<RxConn, A>,
@@ -372,7 +371,6 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Default for
             cnt_tcp_estab_resets: Default::default(),
             cnt_tcp_syn_dropped: Default::default(),
             cnt_tcp_in_unacceptable: Default::default(),
-            cnt_tcp_full_dropped: Default::default(),
             cnt_tcp_wait_overflow: Default::default(),
             cnt_tcp_wait_reused: Default::default(),
             rows: Default::default(),
@@ -655,6 +653,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.verdict.data.next.take = self.take.q.val();
         self.verdict.data.next.first = !self.row.q.val().begun;
         self.verdict.data.next.passive = self.row.q.val().passive;
+        self.verdict.data.next.full = self.row.q.val().full;
         self.to_tx.valid.next = false;
         self.to_tx.data.next.note = self.tx_note.q.val();
         self.to_tx.data.next.index = self.index.q.val();
@@ -695,7 +694,6 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.cnt_tcp_estab_resets.next = false;
         self.cnt_tcp_syn_dropped.next = false;
         self.cnt_tcp_in_unacceptable.next = false;
-        self.cnt_tcp_full_dropped.next = false;
         self.cnt_tcp_wait_overflow.next = false;
         self.cnt_tcp_wait_reused.next = false;
 
@@ -706,7 +704,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.in_text.next = false;
         self.pop.next = false;
         self.push.next = false;
-        self.may_hold.next = (self.is.val() == RxConnState::Open) & !self.row.q.val().fin_rcvd & !self.row.q.val().full;
+        self.may_hold.next = (self.is.val() == RxConnState::Open) & !self.row.q.val().fin_rcvd;
         self.write_row.next = false;
         self.count_write.next = false;
         self.new_count.next.limit = self.count.val().limit;
@@ -1080,8 +1078,6 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                     self.reply_seq.d.next = self.row.q.val().snd_max;
                     self.reply_ack.d.next = self.row.q.val().rcv_nxt;
                     self.reply_flags.d.next = 0x14.into();
-                } else if self.in_text.val() & self.row.q.val().full {
-                    self.cnt_tcp_full_dropped.next = true;
                 } else if self.in_text.val() & !self.seq_ahead.q.val() {
                     self.keep.d.next = true;
                 } else if self.seq_ahead.q.val() & self.seg_len.q.val().any() {
@@ -1117,7 +1113,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                     self.row.d.next.begun = true;
                     if self.row.q.val().held {
                         self.advanced.d.next = !self.fin_now.q.val();
-                    } else if self.psh.val() {
+                    } else if self.psh.val() | self.row.q.val().full {
                         self.ack_now.d.next = true;
                     }
                 }

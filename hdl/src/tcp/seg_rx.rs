@@ -297,6 +297,7 @@ impl Logic for SegRx {
                 self.announce.d.next.len = self.verdict.data.val().take;
                 self.announce.d.next.first = self.verdict.data.val().first;
                 self.announce.d.next.passive = self.verdict.data.val().passive;
+                self.announce.d.next.full = self.verdict.data.val().full;
                 self.start.d.next = self.verdict.data.val().skip + bit_cast::<16, 7>(self.payload_at.q.val());
                 self.left.d.next = self.verdict.data.val().take;
                 if self.verdict.valid.val() {

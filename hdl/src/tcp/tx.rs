@@ -11,11 +11,17 @@
 //! than the queue on the way here can hold, so all that `rx` said before the manager spoke is known by then.
 //!
 //! **The octets of a connection**: SYN at ISS; a start-up frame of `frame_len` octets (0 until `Send`), given by `mpa::start_tx` as often as it
-//! is asked; FIN. The states `Plan1..Plan6` find the next piece from SND.NXT; nothing else knows what octets there are.
+//! is asked; FPDUs, of which `rdma::sq` tells by `from_sq`, at most 32 that are not acknowledged; FIN. The states `Plan1..Plan6`, for FPDUs `Data1..Data5`, find the next
+//! piece from SND.NXT; nothing else knows what octets there are. An FPDU is known by its length and a reference that goes to who makes it; it leaves as one segment, and is
+//! repeated as one. `to_sq` says, in a turn, what EMSS is and how many FPDUs were acknowledged to their last octet.
 //!
 //! **Rules.** Effective send size: min(peer's MSS, 536 without one, MTU - 40), at least 1 (TCP-11). A piece is sent within SND.UNA +
 //! min(cwnd, SND.WND) if it is full, or all there is, or half of the largest window, or after the time-out (TCP-20); PSH on the last octet of the frame,
 //! FIN with it if it fits. Pure ACKs have SEQ = the largest SND.NXT, but not beyond the peer's window.
+//! * An FPDU that does not fit (window, EMSS) is cut only if nothing is in flight, at a multiple of 8 octets, and never in its last 11, where PAD, CRC and
+//!   a marker between them are (SEG-11). What is repeated from the middle begins at a multiple of 8 too.
+//! * Third duplicate (RFC 5681, 6582, 3042): the FPDU at SND.UNA goes out of turn (`resend`), SND.NXT stays; a partial acknowledgement does the same. For the start-up
+//!   frame there is only the time-out.
 //! * Time-out: everything from SND.UNA on is sent again as cwnd = 1 segment lets it, RTO doubles; ssthresh falls once a loss (TCP-39, 41).
 //!   The R1-th retransmission polls the neighbour again. R2 counts from the first transmission of the earliest unacknowledged octets, or from
 //!   the last ACK that acknowledged a part, or from the first attempt if there is no neighbour.
@@ -27,15 +33,16 @@
 //!   else the retransmission timer goes on. A stateless segment or RST is dropped. A destination of our own has `own_mac`.
 //!
 //! **States**: a job is Load (context to registers), then by its kind Rx, Cm, Timer, Notice or Send, then Store and Finish.
-//! **Timing** in clocks, Load to Finish: Update 16, with an RTT sample up to 12 more, 2 or 3 when cwnd grows, 3 when the timer changes; Answer 12, Open 15 and
+//! **Timing** in clocks, Load to Finish: Update 17, 5 more for each FPDU that it acknowledges, with an RTT sample up to 12 more, 2 or 3 when cwnd grows, 3 when the timer changes; Answer 12, Open 15 and
 //! the ISN's time, a command 12, a time-out 14 or 15. A segment 29 and the neighbour's time (6 from a query where ARP finds it in its own place), 3 more if
-//! it starts the timer: one every 35. A turn with nothing to send 18. A notice visits all connections, 4 clocks each, but only if one waits.
+//! it starts the timer: one every 35. An FPDU is queued in 4, and takes 2 more than other segments. A turn with nothing to send 18. A notice visits all connections, 4 clocks each, but only if one waits.
 //! **Memory**: 2^C x 101 bits and 2^CP2 x 160 bits of block RAM, the queue of 2^C entries; `ready` is low for 2^C clocks after
 //! reset, in which all connections become free. CP1 = C + 1, CP2 = C + 2.
 use super::types::*;
 use crate::net::neighbor_types::*;
 use crate::net::next_hop::{NextHop, Route};
 use crate::net::types::LocalAddress;
+use crate::rdma::types::*;
 use crate::stream::*;
 use rust_hdl::prelude::*;
 
@@ -83,6 +90,12 @@ pub struct TcpTxControl {
     pub reset_ack: Bit,
     pub tell_timed_out: Bit,
     pub tell_unreachable: Bit,
+    /// Duplicate acknowledgements, 0..=2; fast recovery; the FPDU at SND.UNA is to be sent again out of turn (RFC 6582).
+    pub duplicates: Bits<2>,
+    pub recovering: Bit,
+    pub resend: Bit,
+    /// `rdma::sq` does not know `emss` yet.
+    pub tell_emss: Bit,
     /// Retransmissions since the last progress, or probes.
     pub backoff: Bits<8>,
     pub tos: Bits<8>,
@@ -90,6 +103,30 @@ pub struct TcpTxControl {
     pub emss: Bits<16>,
     pub frame_len: Bits<16>,
     pub hop: Bits<32>,
+}
+
+/// The FPDUs of a connection that are not acknowledged: a ring of 32, indices free-running.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct TcpTxRing {
+    /// Oldest, next to send, next to come.
+    pub head: Bits<6>,
+    pub unsent: Bits<6>,
+    pub tail: Bits<6>,
+    /// Acknowledged and not yet told.
+    pub acked: Bits<6>,
+    /// Sequence number of the first octet of `head` and of `unsent`. Both are behind the start-up frame while there is no FPDU.
+    pub head_seq: Bits<32>,
+    pub unsent_seq: Bits<32>,
+    /// RFC 6582: what was sent when the loss was seen; while duplicates are counted, when the first of them came.
+    pub recover: Bits<32>,
+}
+
+/// An FPDU of the ring.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct TcpTxFpdu {
+    pub fpdu: FpduRef,
+    pub wire_len: Bits<16>,
+    pub push: Bit,
 }
 
 /// A fourth of the numbers of a connection.
@@ -116,6 +153,7 @@ pub enum TcpTxJob {
     Timer,
     Notice,
     Send,
+    Fpdu,
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
@@ -145,6 +183,20 @@ pub enum TcpTxStep {
     Grow1,
     Grow2,
     Grow3,
+    Dup1,
+    Dup2,
+    Dup3,
+    Dup4,
+    Rec1,
+    Rec2,
+    Rec3,
+    Rec4,
+    Rec5,
+    Pop1,
+    Pop2,
+    Pop3,
+    Pop4,
+    Pop5,
     AckTimer,
     CmAct,
     NoticeAct,
@@ -152,9 +204,17 @@ pub enum TcpTxStep {
     Expire1,
     Expire2,
     SendAct,
+    FpduWait,
+    FpduTake,
+    FpduAct,
     Plan1,
     Plan2,
     Plan3,
+    Data1,
+    Data2,
+    Data3,
+    Data4,
+    Data5,
     Plan4,
     Plan5,
     Plan6,
@@ -175,7 +235,7 @@ pub enum TcpTxStep {
 }
 
 #[derive(LogicBlock, Default)]
-pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize> {
+pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> {
     pub clock: Signal<In, Clock>,
     pub reset: Signal<In, Bit>,
     pub ready: Signal<Out, Bit>,
@@ -195,6 +255,8 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize> {
     pub to_rx: ChanSrc<TxToRx>,
     pub from_cm: ChanSink<CmToTx>,
     pub to_cm: ChanSrc<TxToCm>,
+    pub from_sq: ChanSink<FpduQueued>,
+    pub to_sq: ChanSrc<TxToSq>,
     pub segment: ChanSrc<SegmentOut>,
     pub payload: ChanSrc<PayloadOut>,
     pub payload_busy: Signal<In, Bit>,
@@ -214,6 +276,8 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize> {
     next_hop: NextHop,
     control: BlockRam<TcpTxControl, C>,
     lines: BlockRam<TcpTxLine, CP2>,
+    rings: BlockRam<TcpTxRing, C>,
+    fpdus: BlockRam<TcpTxFpdu, CP5>,
     /// Connections that have something to do; each at most once (`queued`), so there is always room.
     queue: ChanFifo<Bits<C>, C, CP1>,
     notices: ChanFifo<TcpTxNotice, 4, 5>,
@@ -236,6 +300,9 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize> {
     some_wait: DFF<Bit>,
     // the connection at hand
     ctl: DFF<TcpTxControl>,
+    ring: DFF<TcpTxRing>,
+    /// The FPDU at `unsent`, or the one that is looked at.
+    piece: DFF<TcpTxFpdu>,
     tuple: DFF<Tuple>,
     rcv_nxt: DFF<Bits<32>>,
     timer_at: DFF<Bits<32>>,
@@ -290,6 +357,12 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize> {
     whole: DFF<Bit>,
     fin_rides: DFF<Bit>,
     want: DFF<Bit>,
+    /// The piece is of an FPDU. Octets of it before NXT; its last place for a cut; how much may be sent up to that place; nothing of it may be cut.
+    data: DFF<Bit>,
+    beyond_start: DFF<Bits<32>>,
+    last_cut: DFF<Bits<16>>,
+    cut_room: DFF<Bits<32>>,
+    idle: DFF<Bit>,
     // the segment
     seq: DFF<Bits<32>>,
     after: DFF<Bits<32>>,
@@ -304,6 +377,8 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize> {
     hop: DFF<Bits<32>>,
     source: DFF<Bits<32>>,
     mac: DFF<Bits<48>>,
+    /// An FPDU is perhaps being made once more.
+    remaking: DFF<Bit>,
     segment_done: DFF<Bit>,
     payload_done: DFF<Bit>,
     // challenge ACKs
@@ -316,6 +391,26 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize> {
     cm: Signal<Local, CmToTx>,
     rx_index: Signal<Local, Bits<16>>,
     cm_index: Signal<Local, Bits<16>>,
+    sq: Signal<Local, FpduQueued>,
+    sq_index: Signal<Local, Bits<16>>,
+    some_fpdu: Signal<Local, Bit>,
+    /// Where the piece begins that is sent next, and its FPDU.
+    from: Signal<Local, Bits<32>>,
+    piece_seq: Signal<Local, Bits<32>>,
+    none_left: Signal<Local, Bit>,
+    fpdu_slot: Signal<Local, Bits<6>>,
+    fpdu_low: Signal<Local, Bits<5>>,
+    ring_head: Signal<Local, Bits<6>>,
+    ring_unsent: Signal<Local, Bits<6>>,
+    ring_tail: Signal<Local, Bits<6>>,
+    wire_len: Signal<Local, Bits<16>>,
+    cut_at: Signal<Local, Bits<16>>,
+    beyond_low: Signal<Local, Bits<16>>,
+    start_at: Signal<Local, Bits<16>>,
+    cut_len: Signal<Local, Bits<32>>,
+    even_len: Signal<Local, Bits<32>>,
+    owed: Signal<Local, Bit>,
+    behind_frame: Signal<Local, Bits<32>>,
     timer_index: Signal<Local, Bits<16>>,
     is_syn: Signal<Local, Bit>,
     is_open: Signal<Local, Bit>,
@@ -357,13 +452,14 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize> {
     probed: Signal<Local, Bit>,
 }
 
-impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1, CP2> {
+impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic for TcpTx<C, CP1, CP2, CP5> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, step, job, index, line, push, turn, timer_turn, patience, scanning, scan_all, scan_at, lost, some_wait);
         dff_setup!(self, clock, ctl, tuple, rcv_nxt, timer_at, iss, una, nxt, max, wnd, max_wnd, cwnd, ssthresh, acc);
         dff_setup!(self, clock, first_tx, rtt_seq, rtt_start, rto, srtt, rttvar, gained, left, behind, untimed);
         dff_setup!(self, clock, peer_mss, fresh, turned, outstanding, grow, slow, over, work, negative, doublings, old);
+        dff_setup!(self, clock, remaking, ring, piece, data, beyond_start, last_cut, cut_room, idle);
         dff_setup!(self, clock, flight, limit, offset, in_flight, room, rest, len, beyond, again, more, at_end);
         dff_setup!(self, clock, can_data, can_fin, can_syn, whole, fin_rides, want, seq, after, ahead, flags, skip, takes, octet);
         dff_setup!(self, clock, probing, no_route, hop, source, mac, segment_done, payload_done, spent, period, period_age, own_mss);
@@ -372,6 +468,10 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
         self.control.write_clock.next = self.clock.val();
         self.lines.read_clock.next = self.clock.val();
         self.lines.write_clock.next = self.clock.val();
+        self.rings.read_clock.next = self.clock.val();
+        self.rings.write_clock.next = self.clock.val();
+        self.fpdus.read_clock.next = self.clock.val();
+        self.fpdus.write_clock.next = self.clock.val();
         self.queue.reset.next = self.reset.val();
         self.notices.reset.next = self.reset.val();
         self.next_hop.reset.next = self.reset.val();
@@ -387,6 +487,9 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
         self.timer_index.next = self.expired.data.val();
         self.from_rx.ready.next = false;
         self.from_cm.ready.next = false;
+        self.sq.next = self.from_sq.data.val();
+        self.sq_index.next = self.sq.val().index;
+        self.from_sq.ready.next = false;
         self.expired.ready.next = false;
         self.isn.ready.next = false;
         self.answer.ready.next = false;
@@ -397,7 +500,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
         self.noted.next.ok = self.notice.val().ok;
         self.notices.inp.data.next = self.noted.val();
         self.notices.inp.valid.next = self.notice_valid.val();
-        self.may_send.next = self.queue.out.valid.val() & self.to_rx.ready.val() & self.to_cm.ready.val();
+        self.may_send.next = self.queue.out.valid.val() & self.to_rx.ready.val() & self.to_cm.ready.val() & self.to_sq.ready.val();
         self.scan_due.next = self.some_wait.q.val() & (self.notices.out.valid.val() | self.lost.q.val());
 
         // outputs
@@ -410,6 +513,15 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
         self.to_cm.valid.next = false;
         self.to_cm.data.next.index = bit_cast::<16, C>(self.index.q.val());
         self.to_cm.data.next.note = TxCmNote::Freed;
+        self.ring_head.next = self.ring.q.val().head;
+        self.ring_unsent.next = self.ring.q.val().unsent;
+        self.ring_tail.next = self.ring.q.val().tail;
+        self.none_left.next = self.ring_head.val() == self.ring_tail.val();
+        self.to_sq.valid.next = false;
+        self.to_sq.data.next.note = TxSqNote::Acked;
+        self.to_sq.data.next.index = bit_cast::<16, C>(self.index.q.val());
+        self.to_sq.data.next.emss = self.ctl.q.val().emss;
+        self.to_sq.data.next.count = bit_cast::<8, 6>(self.ring.q.val().acked);
         self.length.next = self.len.q.val().get_bits::<16>(0);
         self.segment.valid.next = false;
         self.segment.data.next.mac = self.mac.q.val();
@@ -431,6 +543,8 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
         self.payload.data.next.index = bit_cast::<16, C>(self.index.q.val());
         self.payload.data.next.skip = self.skip.q.val();
         self.payload.data.next.take = self.length.val();
+        self.payload.data.next.data = self.data.q.val();
+        self.payload.data.next.fpdu = self.piece.q.val().fpdu;
         self.isn_req.valid.next = false;
         self.isn_req.data.next = self.rx.val().tuple;
         self.query.valid.next = false;
@@ -494,6 +608,39 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
             self.write.next.e = self.rttvar.q.val();
         }
         self.lines.write_data.next = self.write.val();
+        // FPDUs: `fpdu_slot` of the ring is read and written
+        self.rings.read_address.next = self.index.q.val();
+        self.rings.write_address.next = self.index.q.val();
+        self.rings.write_data.next = self.ring.q.val();
+        self.rings.write_enable.next = false;
+        self.fpdu_slot.next = self.ring_unsent.val();
+        self.piece_seq.next = self.ring.q.val().unsent_seq;
+        self.from.next = self.nxt.q.val();
+        self.some_fpdu.next = self.ring_unsent.val() != self.ring_tail.val();
+        if self.ctl.q.val().resend {
+            self.fpdu_slot.next = self.ring_head.val();
+            self.piece_seq.next = self.ring.q.val().head_seq;
+            self.from.next = self.una.q.val();
+            self.some_fpdu.next = !self.none_left.val();
+        }
+        self.fpdus.write_enable.next = false;
+        self.fpdus.write_data.next.fpdu = self.sq.val().fpdu;
+        self.fpdus.write_data.next.wire_len = self.sq.val().wire_len;
+        self.fpdus.write_data.next.push = self.sq.val().push;
+        self.wire_len.next = self.piece.q.val().wire_len;
+        // PAD and CRC, and a marker between them, are the last 11 octets at most (SEG-11)
+        self.cut_at.next = self.wire_len.val() - 12;
+        self.beyond_low.next = self.beyond_start.q.val().get_bits::<16>(0) & 0xfff8;
+        self.start_at.next = self.beyond_low.val();
+        if self.last_cut.q.val() < self.beyond_low.val() {
+            self.start_at.next = self.last_cut.q.val();
+        }
+        self.cut_len.next = self.len.q.val();
+        if self.cut_room.q.val() < self.len.q.val() {
+            self.cut_len.next = self.cut_room.q.val();
+        }
+        self.even_len.next = self.cut_len.val() & 0xFFFF_FFF8_u64;
+        self.behind_frame.next = self.iss.q.val() + bit_cast::<32, 16>(self.cm.val().len);
         self.cleared.next.state = TcpTxState::Free;
         self.cleared.next.close = false;
         self.cleared.next.queued = false;
@@ -511,6 +658,10 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
         self.cleared.next.reset_ack = false;
         self.cleared.next.tell_timed_out = false;
         self.cleared.next.tell_unreachable = false;
+        self.cleared.next.duplicates = 0.into();
+        self.cleared.next.recovering = false;
+        self.cleared.next.resend = false;
+        self.cleared.next.tell_emss = false;
         self.cleared.next.backoff = 0.into();
         self.cleared.next.tos = 0.into();
         self.cleared.next.emss = self.send_size.val();
@@ -568,6 +719,10 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
         self.arm.next = false;
         self.probed.next = false;
 
+        if !self.payload_busy.val() {
+            self.remaking.d.next = false;
+        }
+
         // challenge ACKs: the count starts anew every 5 seconds
         self.challenge_ok.next = self.spent.q.val() < self.tcp_challenges.val();
         self.period_age.d.next = self.time_us.val() - self.period.q.val();
@@ -593,6 +748,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                 self.takes.d.next = false;
                 self.octet.d.next = false;
                 self.probing.d.next = false;
+                self.data.d.next = false;
                 self.grow.d.next = false;
                 if !self.some_wait.q.val() {
                     self.notices.out.ready.next = true;
@@ -615,6 +771,11 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                     self.step.d.next = TcpTxStep::Load;
                 } else if self.timer_turn.q.val() & self.expired.valid.val() {
                     self.timer_job.next = true;
+                } else if self.from_sq.valid.val() {
+                    // three clocks, and before the manager: nothing of an index that it frees can still wait here
+                    self.index.d.next = self.sq_index.val().get_bits::<C>(0);
+                    self.job.d.next = TcpTxJob::Fpdu;
+                    self.step.d.next = TcpTxStep::FpduWait;
                 } else if self.from_rx.valid.val() & !(self.from_cm.valid.val() & self.patience.q.val().all()) {
                     self.turn.d.next = true;
                     self.timer_turn.d.next = true;
@@ -692,6 +853,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                 self.line.d.next = self.line.q.val() + 1;
                 if self.line.q.val() == 1 {
                     self.ctl.d.next = self.control.read_data.val();
+                    self.ring.d.next = self.rings.read_data.val();
                     self.tuple.d.next.local_ip = self.read.val().a;
                     self.tuple.d.next.remote_ip = self.read.val().b;
                     self.tuple.d.next.local_port = self.ports.val().get_bits::<16>(0);
@@ -787,6 +949,13 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                     self.una.d.next = self.isn.data.val();
                     self.nxt.d.next = self.isn.data.val();
                     self.max.d.next = self.isn.data.val();
+                    self.ring.d.next.head = 0.into();
+                    self.ring.d.next.unsent = 0.into();
+                    self.ring.d.next.tail = 0.into();
+                    self.ring.d.next.acked = 0.into();
+                    self.ring.d.next.head_seq = self.isn.data.val() + 1;
+                    self.ring.d.next.unsent_seq = self.isn.data.val() + 1;
+                    self.ring.d.next.recover = self.isn.data.val();
                     // in an active open the peer has not said anything yet
                     self.wnd.d.next = 0.into();
                     self.max_wnd.d.next = 0.into();
@@ -822,7 +991,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                 self.push.d.next = true;
                 self.outstanding.d.next = self.still_out.val();
                 self.grow.d.next = self.fresh.q.val() & self.is_open.val();
-                self.step.d.next = TcpTxStep::AckTimer;
+                self.step.d.next = TcpTxStep::Pop1;
                 if self.rx.val().ack_now | (self.rx.val().note == RxNote::Syn) {
                     self.ctl.d.next.ack_due = true;
                 }
@@ -834,6 +1003,10 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                     self.ctl.d.next.probe = false;
                 }
                 if self.fresh.q.val() {
+                    if self.ctl.q.val().duplicates != 0 {
+                        self.ctl.d.next.duplicates = 0.into();
+                        self.ring.d.next.recover = self.una.q.val();
+                    }
                     self.ctl.d.next.backoff = 0.into();
                     self.ctl.d.next.since = self.left.q.val() != 0;
                     self.first_tx.d.next = self.time_us.val();
@@ -853,6 +1026,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                     }
                     if self.is_syn.val() {
                         self.ctl.d.next.state = TcpTxState::Open;
+                        self.ctl.d.next.tell_emss = true;
                         self.cwnd.d.next = self.window_first.val();
                     }
                 } else if self.rx.val().note == RxNote::Syn {
@@ -862,6 +1036,8 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                     self.nxt.d.next = self.iss.q.val();
                 } else if !self.still_out.val() | (self.wnd.q.val() == 0) {
                     self.ctl.d.next.since = false;
+                } else if self.rx.val().duplicate & self.is_open.val() & !self.none_left.val() {
+                    self.step.d.next = TcpTxStep::Dup1;
                 }
             }
             TcpTxStep::Rtt1 => {
@@ -925,7 +1101,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                 }
                 self.step.d.next = TcpTxStep::Store;
                 if (self.job.q.val() == TcpTxJob::Rx) & (self.rx.val().note != RxNote::Open) {
-                    self.step.d.next = TcpTxStep::AckTimer;
+                    self.step.d.next = TcpTxStep::Pop1;
                     if self.grow.q.val() {
                         self.step.d.next = TcpTxStep::Grow1;
                     }
@@ -939,6 +1115,10 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                     self.work.d.next = self.emss.val();
                 }
                 self.step.d.next = TcpTxStep::Grow2;
+                if self.ctl.q.val().recovering {
+                    self.acc.d.next = 0.into();
+                    self.step.d.next = TcpTxStep::Rec1;
+                }
             }
             TcpTxStep::Grow2 => {
                 self.over.d.next = self.acc.q.val() >= self.cwnd.q.val();
@@ -949,7 +1129,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                     if !self.cwnd.q.val().get_bit(30) {
                         self.cwnd.d.next = self.cwnd.q.val() + self.work.q.val();
                     }
-                    self.step.d.next = TcpTxStep::AckTimer;
+                    self.step.d.next = TcpTxStep::Pop1;
                 }
             }
             TcpTxStep::Grow3 => {
@@ -959,7 +1139,122 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                         self.cwnd.d.next = self.cwnd.q.val() + self.emss.val();
                     }
                 }
+                self.step.d.next = TcpTxStep::Pop1;
+            }
+            // RFC 5681 section 3.2, RFC 3042: a duplicate
+            TcpTxStep::Dup1 => {
+                self.behind.d.next = self.una.q.val() - self.ring.q.val().recover;
+                self.work.d.next = self.ring.q.val().recover - self.una.q.val();
+                self.step.d.next = TcpTxStep::Dup2;
+            }
+            TcpTxStep::Dup2 => {
+                self.step.d.next = TcpTxStep::Pop1;
+                if self.ctl.q.val().recovering {
+                    if !self.cwnd.q.val().get_bit(30) {
+                        self.cwnd.d.next = self.cwnd.q.val() + self.emss.val();
+                    }
+                } else if self.ctl.q.val().duplicates == 0 {
+                    // not for what was sent before the loss that was repaired last
+                    if !self.behind.q.val().get_bit(31) & (self.behind.q.val() != 0) {
+                        self.ctl.d.next.duplicates = 1.into();
+                        self.ring.d.next.recover = self.max.q.val();
+                    }
+                } else if self.ctl.q.val().duplicates == 1 {
+                    self.ctl.d.next.duplicates = 2.into();
+                } else {
+                    // `work` is what was in flight at the first duplicate: without what limited transmit has sent
+                    self.ctl.d.next.duplicates = 0.into();
+                    self.ctl.d.next.recovering = true;
+                    self.ctl.d.next.resend = true;
+                    self.ring.d.next.recover = self.max.q.val();
+                    self.ssthresh.d.next = self.twice.val();
+                    if self.twice.val() < self.half.val() {
+                        self.ssthresh.d.next = self.half.val();
+                    }
+                    self.step.d.next = TcpTxStep::Dup3;
+                }
+            }
+            TcpTxStep::Dup3 => {
+                self.cwnd.d.next = self.ssthresh.q.val() + self.twice.val();
+                self.step.d.next = TcpTxStep::Dup4;
+            }
+            TcpTxStep::Dup4 => {
+                self.cwnd.d.next = self.cwnd.q.val() + self.emss.val();
+                self.step.d.next = TcpTxStep::Pop1;
+            }
+            // RFC 6582: new octets are acknowledged in fast recovery, all of it or a part
+            TcpTxStep::Rec1 => {
+                self.behind.d.next = self.una.q.val() - self.ring.q.val().recover;
+                self.over.d.next = self.gained.q.val() < self.emss.val();
+                self.work.d.next = self.left.q.val();
+                if self.left.q.val() < self.emss.val() {
+                    self.work.d.next = self.emss.val();
+                }
+                self.step.d.next = TcpTxStep::Rec2;
+            }
+            TcpTxStep::Rec2 => {
+                self.step.d.next = TcpTxStep::Rec3;
+                if self.behind.q.val().get_bit(31) {
+                    self.ctl.d.next.resend = true;
+                    self.cwnd.d.next = self.cwnd.q.val() - self.gained.q.val();
+                    self.step.d.next = TcpTxStep::Rec5;
+                } else {
+                    self.ctl.d.next.recovering = false;
+                    self.work.d.next = self.work.q.val() + self.emss.val();
+                }
+            }
+            TcpTxStep::Rec3 => {
+                self.slow.d.next = self.work.q.val() < self.ssthresh.q.val();
+                self.step.d.next = TcpTxStep::Rec4;
+            }
+            TcpTxStep::Rec4 => {
+                self.cwnd.d.next = self.ssthresh.q.val();
+                if self.slow.q.val() {
+                    self.cwnd.d.next = self.work.q.val();
+                }
+                self.step.d.next = TcpTxStep::Pop1;
+            }
+            TcpTxStep::Rec5 => {
+                if self.cwnd.q.val().get_bit(31) {
+                    self.cwnd.d.next = self.emss.val();
+                } else if !self.over.q.val() {
+                    self.cwnd.d.next = self.cwnd.q.val() + self.emss.val();
+                }
+                self.step.d.next = TcpTxStep::Pop1;
+            }
+
+            // FPDUs that are acknowledged to their last octet
+            TcpTxStep::Pop1 => {
+                self.fpdu_slot.next = self.ring_head.val();
+                self.step.d.next = TcpTxStep::Pop2;
+                if !self.fresh.q.val() | self.none_left.val() {
+                    self.step.d.next = TcpTxStep::AckTimer;
+                }
+            }
+            TcpTxStep::Pop2 => {
+                self.piece.d.next = self.fpdus.read_data.val();
+                self.step.d.next = TcpTxStep::Pop3;
+            }
+            TcpTxStep::Pop3 => {
+                self.after.d.next = self.ring.q.val().head_seq + bit_cast::<32, 16>(self.wire_len.val());
+                self.step.d.next = TcpTxStep::Pop4;
+            }
+            TcpTxStep::Pop4 => {
+                self.behind.d.next = self.una.q.val() - self.after.q.val();
+                self.step.d.next = TcpTxStep::Pop5;
+            }
+            TcpTxStep::Pop5 => {
                 self.step.d.next = TcpTxStep::AckTimer;
+                if !self.behind.q.val().get_bit(31) {
+                    self.ring.d.next.head = self.ring_head.val() + 1;
+                    self.ring.d.next.head_seq = self.after.q.val();
+                    self.ring.d.next.acked = self.ring.q.val().acked + 1;
+                    if self.ring_unsent.val() == self.ring_head.val() {
+                        self.ring.d.next.unsent = self.ring_head.val() + 1;
+                        self.ring.d.next.unsent_seq = self.after.q.val();
+                    }
+                    self.step.d.next = TcpTxStep::Pop1;
+                }
             }
             TcpTxStep::AckTimer => {
                 self.step.d.next = TcpTxStep::Store;
@@ -982,6 +1277,8 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                         if self.cm.val().op == CmTxOp::Send {
                             self.ctl.d.next.frame_len = self.cm.val().len;
                             self.ctl.d.next.tos = self.cm.val().tos;
+                            self.ring.d.next.head_seq = self.behind_frame.val() + 1;
+                            self.ring.d.next.unsent_seq = self.behind_frame.val() + 1;
                         } else {
                             self.ctl.d.next.close = true;
                         }
@@ -1051,6 +1348,12 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                 } else if self.outstanding.q.val() & (self.is_syn.val() | (self.wnd.q.val() != 0)) {
                     self.cnt_tcp_timeouts.next = true;
                     self.nxt.d.next = self.una.q.val();
+                    self.ring.d.next.recover = self.max.q.val();
+                    self.ctl.d.next.duplicates = 0.into();
+                    self.ctl.d.next.recovering = false;
+                    self.ctl.d.next.resend = false;
+                    self.ring.d.next.unsent = self.ring_head.val();
+                    self.ring.d.next.unsent_seq = self.ring.q.val().head_seq;
                     self.ctl.d.next.timed = false;
                     self.ctl.d.next.small = true;
                     self.ctl.d.next.syn_lost = self.is_syn.val();
@@ -1072,8 +1375,52 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                 }
             }
 
+            // one more FPDU: nothing of the connection is needed but that it is open
+            TcpTxStep::FpduWait => {
+                self.step.d.next = TcpTxStep::FpduTake;
+            }
+            TcpTxStep::FpduTake => {
+                self.ctl.d.next = self.control.read_data.val();
+                self.ring.d.next = self.rings.read_data.val();
+                self.push.d.next = true;
+                self.step.d.next = TcpTxStep::FpduAct;
+            }
+            TcpTxStep::FpduAct => {
+                self.from_sq.ready.next = true;
+                self.step.d.next = TcpTxStep::Idle;
+                if self.is_open.val() {
+                    self.fpdu_slot.next = self.ring_tail.val();
+                    self.fpdus.write_enable.next = true;
+                    self.rings.write_data.next.tail = self.ring_tail.val() + 1;
+                    self.rings.write_enable.next = true;
+                    self.control.write_enable.next = true;
+                    self.queue.inp.valid.next = !self.ctl.q.val().queued;
+                }
+            }
+
             // a turn of the queue
             TcpTxStep::SendAct => {
+                self.piece.d.next = self.fpdus.read_data.val();
+                // limited transmit (RFC 3042)
+                self.work.d.next = self.cwnd.q.val();
+                if self.ctl.q.val().duplicates == 1 {
+                    self.work.d.next = self.cwnd.q.val() + self.emss.val();
+                } else if self.ctl.q.val().duplicates == 2 {
+                    self.work.d.next = self.cwnd.q.val() + self.twice.val();
+                }
+                // the item of an FPDU that is being made once more must not be given to another message yet
+                self.owed.next = self.ctl.q.val().tell_emss | ((self.ring.q.val().acked != 0) & !self.remaking.q.val());
+                self.to_sq.valid.next = self.owed.val();
+                if self.ctl.q.val().tell_emss {
+                    self.to_sq.data.next.note = TxSqNote::Emss;
+                    self.ctl.d.next.tell_emss = false;
+                    // what else is owed in the next turn
+                    self.push.d.next = self.ring.q.val().acked != 0;
+                } else if self.owed.val() {
+                    self.ring.d.next.acked = 0.into();
+                } else {
+                    self.push.d.next = self.ring.q.val().acked != 0;
+                }
                 self.telling.next = self.ctl.q.val().tell_timed_out | self.ctl.q.val().tell_unreachable;
                 self.to_cm.valid.next = self.telling.val();
                 self.to_cm.data.next.note = TxCmNote::Unreachable;
@@ -1101,17 +1448,19 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                     }
                 }
             }
-            // `offset` 0 is SYN, 1..=frame_len the frame, then FIN
+            // `offset` 0 is SYN, 1..=frame_len the frame, then FPDUs, then FIN
             TcpTxStep::Plan1 => {
-                self.flight.d.next = self.nxt.q.val() - self.una.q.val();
+                self.flight.d.next = self.from.val() - self.una.q.val();
                 self.limit.d.next = self.wnd.q.val();
-                if self.cwnd.q.val() < self.wnd.q.val() {
-                    self.limit.d.next = self.cwnd.q.val();
+                if self.work.q.val() < self.wnd.q.val() {
+                    self.limit.d.next = self.work.q.val();
                 }
                 self.offset.d.next = self.nxt.q.val() - self.iss.q.val();
                 self.in_flight.d.next = self.max.q.val() - self.una.q.val();
-                self.behind.d.next = self.nxt.q.val() - self.max.q.val();
+                self.behind.d.next = self.from.val() - self.max.q.val();
                 self.rest.d.next = bit_cast::<32, 16>(self.ctl.q.val().frame_len) + 1;
+                self.beyond_start.d.next = self.from.val() - self.piece_seq.val();
+                self.last_cut.d.next = self.cut_at.val() & 0xfff8;
                 self.step.d.next = TcpTxStep::Plan2;
             }
             TcpTxStep::Plan2 => {
@@ -1132,9 +1481,49 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                 if self.rest.q.val() < self.emss.val() {
                     self.len.d.next = self.rest.q.val();
                 }
-                self.more.d.next = !self.rest.q.val().get_bit(31) & (self.rest.q.val() != 0);
-                self.at_end.d.next = self.rest.q.val() == 0;
+                // octets of the frame are left
+                self.more.d.next = self.beyond_start.q.val().get_bit(31) & !self.rest.q.val().get_bit(31) & (self.rest.q.val() != 0);
+                self.at_end.d.next = !self.some_fpdu.val() & (self.beyond_start.q.val() == 0);
                 self.step.d.next = TcpTxStep::Plan4;
+                if self.some_fpdu.val() & !self.beyond_start.q.val().get_bit(31) {
+                    self.data.d.next = true;
+                    self.skip.d.next = self.start_at.val();
+                    self.step.d.next = TcpTxStep::Data1;
+                }
+            }
+            // an FPDU, from `skip` on: whole, or, as the only thing in flight, up to a place where it may be cut
+            TcpTxStep::Data1 => {
+                self.rest.d.next = bit_cast::<32, 16>(self.wire_len.val()) - bit_cast::<32, 16>(self.skip.q.val());
+                self.cut_room.d.next = bit_cast::<32, 16>(self.last_cut.q.val()) - bit_cast::<32, 16>(self.skip.q.val());
+                self.more.d.next = true;
+                self.idle.d.next = self.flight.q.val() == 0;
+                self.step.d.next = TcpTxStep::Data2;
+            }
+            TcpTxStep::Data2 => {
+                self.len.d.next = self.emss.val();
+                if self.rest.q.val() < self.emss.val() {
+                    self.len.d.next = self.rest.q.val();
+                }
+                self.step.d.next = TcpTxStep::Data3;
+            }
+            TcpTxStep::Data3 => {
+                if self.room.q.val() < self.len.q.val() {
+                    self.len.d.next = self.room.q.val();
+                }
+                self.step.d.next = TcpTxStep::Data4;
+            }
+            TcpTxStep::Data4 => {
+                self.whole.d.next = self.len.q.val() == self.rest.q.val();
+                self.step.d.next = TcpTxStep::Data5;
+            }
+            TcpTxStep::Data5 => {
+                if !self.whole.q.val() {
+                    self.len.d.next = self.even_len.val();
+                    if !self.idle.q.val() {
+                        self.len.d.next = 0.into();
+                    }
+                }
+                self.step.d.next = TcpTxStep::Plan5;
             }
             TcpTxStep::Plan4 => {
                 if self.room.q.val() < self.len.q.val() {
@@ -1144,7 +1533,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
             }
             TcpTxStep::Plan5 => {
                 self.whole.d.next = self.len.q.val() == self.rest.q.val();
-                self.fin_rides.d.next = self.ctl.q.val().close & (self.room.q.val() > self.len.q.val());
+                self.fin_rides.d.next = self.ctl.q.val().close & !self.some_fpdu.val() & (self.room.q.val() > self.len.q.val());
                 self.can_data.d.next = self.is_open.val()
                     & self.more.q.val()
                     & (self.len.q.val() != 0)
@@ -1177,7 +1566,11 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                     self.takes.d.next = true;
                     self.len.d.next = self.len.q.val();
                     self.after.d.next = self.nxt.q.val() + self.len.q.val();
-                    if self.whole.q.val() {
+                    if self.data.q.val() {
+                        self.seq.d.next = self.piece_seq.val() + bit_cast::<32, 16>(self.skip.q.val());
+                        self.after.d.next = self.piece_seq.val() + bit_cast::<32, 16>(self.skip.q.val()) + self.len.q.val();
+                    }
+                    if self.whole.q.val() & (!self.data.q.val() | self.piece.q.val().push) {
                         self.flags.d.next = 0x18.into();
                         if self.fin_rides.q.val() {
                             self.octet.d.next = true;
@@ -1253,6 +1646,9 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                 self.payload.valid.next = !self.payload_done.q.val() & (self.length.val() != 0);
                 self.segment_done.d.next = self.segment_ok.val() & !self.payload_ok.val();
                 self.payload_done.d.next = self.payload_ok.val() & !self.segment_ok.val();
+                if self.data.q.val() & self.again.q.val() {
+                    self.remaking.d.next = true;
+                }
                 if self.segment_ok.val() & self.payload_ok.val() {
                     self.step.d.next = TcpTxStep::Sent;
                 }
@@ -1265,7 +1661,14 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                     self.ctl.d.next.ack_due = false;
                 }
                 if self.takes.q.val() {
-                    self.nxt.d.next = self.after.q.val();
+                    self.ctl.d.next.resend = false;
+                    if !self.ctl.q.val().resend {
+                        self.nxt.d.next = self.after.q.val();
+                        if self.data.q.val() & self.whole.q.val() {
+                            self.ring.d.next.unsent = self.ring_unsent.val() + 1;
+                            self.ring.d.next.unsent_seq = self.after.q.val();
+                        }
+                    }
                     self.ctl.d.next.small = false;
                     // there may be more
                     self.push.d.next = self.is_open.val();
@@ -1372,6 +1775,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                 self.lines.write_enable.next = true;
                 if self.line.q.val() == 0 {
                     self.control.write_enable.next = true;
+                    self.rings.write_enable.next = true;
                     self.queue.inp.valid.next = self.push.q.val() & !self.ctl.q.val().queued;
                 } else if self.line.q.val() == 3 {
                     self.step.d.next = TcpTxStep::Finish;
@@ -1389,6 +1793,9 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
                 self.step.d.next = TcpTxStep::Clear;
             }
         }
+        self.fpdu_low.next = self.fpdu_slot.val().get_bits::<5>(0);
+        self.fpdus.read_address.next = (bit_cast::<CP5, C>(self.index.q.val()) << 5) | bit_cast::<CP5, 5>(self.fpdu_low.val());
+        self.fpdus.write_address.next = (bit_cast::<CP5, C>(self.index.q.val()) << 5) | bit_cast::<CP5, 5>(self.fpdu_low.val());
         if self.timer_stop.val() {
             self.step.d.next = TcpTxStep::Store;
             if self.ctl.q.val().timer_on {
@@ -1419,6 +1826,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize> Logic for TcpTx<C, CP1,
             self.turn.d.next = false;
             self.timer_turn.d.next = false;
             self.patience.d.next = 0.into();
+            self.remaking.d.next = false;
             self.segment_done.d.next = false;
             self.payload_done.d.next = false;
             self.spent.d.next = 0.into();

@@ -11,6 +11,7 @@
 //! what `cm::conn` said, so that no late message can meet the next user of an index.
 //!
 //! Sequence numbers are modulo 2^32; `a` is before `b` if bit 31 of `a - b` is set.
+use crate::rdma::types::FpduRef;
 use rust_hdl::prelude::*;
 
 /// The two ends of a connection, from the adapter's side. Addresses and ports are plain numbers.
@@ -91,6 +92,8 @@ pub struct Verdict {
     pub first: Bit,
     /// The peer has opened the connection: it must send an MPA Request; else a Reply.
     pub passive: Bit,
+    /// In full operation: it is for `mpa::rx`, not for `mpa::start_rx`.
+    pub full: Bit,
 }
 
 /// What `tcp::rx` tells `tcp::reassembly` beside the verdicts: pulses of one clock, for which nobody waits.
@@ -106,7 +109,7 @@ pub struct ReassemblyNote {
     pub index: Bits<16>,
 }
 
-/// Goes before the payload stream of a kept segment. From `tcp::seg_rx` to `mpa::start_rx`, which answers `tcp::rx` with the number of octets that
+/// Goes before the payload stream of a kept segment. From `tcp::seg_rx` to `mpa::start_rx` or, with `full`, `mpa::rx`, which answers `tcp::rx` with the number of octets that
 /// it took over, from the front: only these are acknowledged (TCP-51). The stream starts in lane 0 and has `len` octets.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct PayloadIn {
@@ -114,6 +117,7 @@ pub struct PayloadIn {
     pub len: Bits<16>,
     pub first: Bit,
     pub passive: Bit,
+    pub full: Bit,
 }
 
 /// What `tcp::rx` tells `tcp::tx`.
@@ -150,7 +154,7 @@ pub struct RxToTx {
     /// Peer's MSS option, 0 = none.
     pub mss: Bits<16>,
     pub ack_now: Bit,
-    /// A duplicate ACK in the sense of TCP-44; `tcp::tx` has no use for it before there is fast retransmission.
+    /// A duplicate ACK in the sense of RFC 5681 section 2.
     pub duplicate: Bit,
     pub challenge: Bit,
     /// `Reply` only.
@@ -287,13 +291,15 @@ pub struct SegmentOut {
     pub len: Bits<16>,
 }
 
-/// Which octets of a start-up frame `mpa::start_tx` shall give as one payload. From `tcp::tx`.
+/// Which octets shall be given as one payload: of the start-up frame, by `mpa::start_tx`, or, with `data`, of an FPDU, by `mpa::tx`. From `tcp::tx`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct PayloadOut {
     pub index: Bits<16>,
     pub skip: Bits<16>,
     /// Not 0.
     pub take: Bits<16>,
+    pub data: Bit,
+    pub fpdu: FpduRef,
 }
 
 /// Sets or clears a deadline of `tcp::deadlines`.

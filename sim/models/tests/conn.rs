@@ -62,6 +62,32 @@ enum Start {
     Failed,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum QpOp {
+    Bind,
+    Close,
+    Stop,
+    Unbind,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum QpNote {
+    Unbound,
+    Drained,
+    Cut,
+    Heard,
+    Terminated,
+    Failed,
+}
+/// What `Bind` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+struct Binding {
+    qpn: u32,
+    crc: bool,
+    markers: bool,
+    responder: bool,
+    depth: (u16, u16),
+    rtr: (bool, bool),
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Db {
     Ok,
     InUse,
@@ -114,6 +140,7 @@ enum Told {
     Deliver(u16),
     Deadline { index: u16, on: bool },
     Port { op: u64, slot: u16 },
+    Qp { op: QpOp, index: u16, binding: Binding },
     ListenerDone,
 }
 
@@ -196,6 +223,7 @@ struct World {
     expired: VecDeque<u16>,
     listeners: VecDeque<Listener>,
     port_replies: VecDeque<(Db, u16, u16)>,
+    news: VecDeque<(QpNote, u16)>,
     // from the block
     told: Vec<Told>,
     events: Vec<Event>,
@@ -241,6 +269,11 @@ struct World {
     hold_reopen: bool,
     held_reopen: Option<u16>,
     peers: BTreeMap<u16, Peer>,
+    /// Indices that have a queue pair. Its answers wait; to `Stop` it has work left.
+    bound: BTreeMap<u16, Binding>,
+    hold_qp: bool,
+    held_qp: Vec<(QpNote, u16)>,
+    cut: bool,
 }
 
 impl World {
@@ -257,6 +290,11 @@ impl World {
             expired: VecDeque::new(),
             listeners: VecDeque::new(),
             port_replies: VecDeque::new(),
+            news: VecDeque::new(),
+            bound: BTreeMap::new(),
+            hold_qp: false,
+            held_qp: vec![],
+            cut: false,
             told: vec![],
             events: vec![],
             offered: None,
@@ -320,6 +358,10 @@ impl World {
         self.m.freed_read_valid.set(false);
         self.m.listener_valid.set(false);
         self.m.port_rsp_valid.set(false);
+        self.m.from_qp_valid.set(false);
+        self.news.clear();
+        self.bound.clear();
+        self.held_qp.clear();
         self.m.rule_answer_valid.set(false);
         self.m.shutdown.set(false);
         self.rule_asked = false;
@@ -441,6 +483,12 @@ impl World {
             m.port_rsp_data_port.set((*port).into());
             m.port_rsp_data_user.set((*user).into());
         }
+        m.from_qp_valid.set(!self.news.is_empty());
+        if let Some((note, index)) = self.news.front() {
+            m.from_qp_data_note.set(*note as u64);
+            m.from_qp_data_index.set((*index).into());
+        }
+        m.to_qp_ready.set(gates[7]);
         m.evt_ready.set(self.ring_room && gates[0]);
         m.to_rx_ready.set(gates[1]);
         m.to_tx_ready.set(gates[2]);
@@ -499,6 +547,7 @@ impl World {
         take!(expired, expired_valid, expired_ready);
         take!(read, freed_read_valid, freed_read_ready);
         take!(port_replies, port_rsp_valid, port_rsp_ready);
+        take!(news, from_qp_valid, from_qp_ready);
         if m.listener_valid.get() && m.listener_ready.get() {
             self.listeners.pop_front();
             moved = true;
@@ -585,6 +634,20 @@ impl World {
             let tuple = Tuple { local_ip: m.port_req_data_addr.get() as u32, ..Tuple::default() };
             said.push((Told::Port { op, slot }, tuple, 0, m.port_req_data_port.get() as u16));
         }
+        if m.to_qp_valid.get() && m.to_qp_ready.get() {
+            use QpOp::*;
+            let op = [Bind, Close, Stop, Unbind][m.to_qp_data_op.get() as usize];
+            let binding = Binding {
+                qpn: m.to_qp_data_qpn.get() as u32,
+                crc: m.to_qp_data_crc.bit(),
+                markers: m.to_qp_data_markers.bit(),
+                responder: m.to_qp_data_responder.bit(),
+                depth: (m.to_qp_data_ird.get() as u16, m.to_qp_data_ord.get() as u16),
+                rtr: (m.to_qp_data_rtr_write.bit(), m.to_qp_data_rtr_read.bit()),
+            };
+            let binding = if op == Bind { binding } else { Binding::default() };
+            said.push((Told::Qp { op, index: m.to_qp_data_index.get() as u16, binding }, Tuple::default(), 0, 0));
+        }
         if m.listener_done.get() {
             said.push((Told::ListenerDone, Tuple::default(), 0, 0));
         }
@@ -643,6 +706,7 @@ impl World {
                 assert!(!self.unread.contains(&index) && !self.read.contains(&index), "after the host has read FREED");
                 assert!(!self.deadlines.contains_key(&index), "no deadline outlives a connection (MPA-42)");
                 assert!(!self.held_deliveries.contains(&index), "private data is still on its way");
+                assert!(!self.bound.contains_key(&index), "the queue pair still has it");
                 // at times used again at once
                 if self.busy > 0.0 && self.rng.random() {
                     self.free.push_front(index);
@@ -677,6 +741,22 @@ impl World {
                 assert!(!before, "{told:?} twice");
             }
             Told::Frame { .. } | Told::ListenerDone => {}
+            Told::Qp { op: QpOp::Bind, index, binding } => {
+                assert!(self.used.contains_key(&index) && !self.ended.contains(&index));
+                assert!(self.bound.insert(index, binding).is_none(), "bound twice");
+                if binding.responder && binding.rtr != (false, false) {
+                    self.qp(QpNote::Heard, index);
+                }
+            }
+            Told::Qp { op, index, .. } => {
+                assert!(self.bound.contains_key(&index), "{told:?} of what is not bound");
+                let note = match op {
+                    QpOp::Unbind => QpNote::Unbound,
+                    QpOp::Stop if self.cut || (self.busy > 0.0 && self.rng.random_ratio(1, 4)) => QpNote::Cut,
+                    _ => QpNote::Drained,
+                };
+                self.qp(note, index);
+            }
             Told::Deliver(index) => {
                 if self.hold_delivery {
                     self.held_deliveries.push(index);
@@ -733,6 +813,24 @@ impl World {
         }
     }
 
+    /// The data path says something; the last is `Unbound`.
+    fn qp(&mut self, note: QpNote, index: u16) {
+        if self.hold_qp {
+            self.held_qp.push((note, index));
+        } else {
+            if note == QpNote::Unbound {
+                self.bound.remove(&index);
+            }
+            self.news.push_back((note, index));
+        }
+    }
+    fn release_qp(&mut self) {
+        self.hold_qp = false;
+        for (note, index) in std::mem::take(&mut self.held_qp) {
+            self.qp(note, index);
+        }
+    }
+
     fn freed(&mut self, index: u16) {
         assert!(self.ended.insert(index));
         self.from_tx.push_back((TxNote::Freed, index));
@@ -778,6 +876,7 @@ impl World {
                     EventKind::Close => {
                         assert!(life.established, "CLOSE of what was not established");
                         assert!(!std::mem::replace(&mut life.closed, true), "second CLOSE");
+                        assert!(!self.bound.contains_key(&event.handle.index()), "CLOSE before the end of all DMA (CM-14)");
                     }
                     EventKind::Freed => {
                         assert!(life.answered || !life.active, "a CONNECT without CONNECT_REPLY");
@@ -913,6 +1012,7 @@ impl World {
             self.reopened(index);
         }
         self.hold_read = false;
+        self.release_qp();
         for index in std::mem::take(&mut self.held) {
             self.freed(index);
         }
@@ -1925,10 +2025,13 @@ enum At {
     GoneFreed,
     ActiveOpen,
     PassiveOpen,
+    Emptying,
     Closing,
     Freeing,
     Reopening,
     Draining,
+    /// TCP has forgotten it, its queue pair is still at work.
+    Unbinding,
     Done,
 }
 
@@ -1952,9 +2055,13 @@ enum Input {
     Reject,
     Disconnect,
     Abort,
+    Drained,
+    Cut,
+    Terminated,
+    Failed,
 }
 
-const PHASES: [At; 16] = [
+const PHASES: [At; 18] = [
     At::SynSent,
     At::WaitReply,
     At::ReplyData,
@@ -1966,7 +2073,9 @@ const PHASES: [At; 16] = [
     At::GoneFreed,
     At::ActiveOpen,
     At::PassiveOpen,
+    At::Emptying,
     At::Closing,
+    At::Unbinding,
     At::Freeing,
     At::Reopening,
     At::Draining,
@@ -2010,14 +2119,15 @@ fn reach(w: &mut World, at: At) -> Handle {
             w.settle();
             handle
         }
-        At::ActiveOpen | At::Closing | At::Freeing | At::Done => {
+        At::ActiveOpen | At::Emptying | At::Closing | At::Freeing | At::Unbinding | At::Done => {
             let (handle, index) = w.requested(&connect(0));
             w.frame(index, reply(0x40, 1));
             w.settle();
             if at != At::ActiveOpen {
                 w.hold_freed = at == At::Freeing;
                 w.ring_room = at != At::Done;
-                let opcode = if at == At::Freeing { Opcode::Abort } else { Opcode::Disconnect };
+                w.hold_qp = matches!(at, At::Emptying | At::Unbinding);
+                let opcode = if matches!(at, At::Freeing | At::Unbinding) { Opcode::Abort } else { Opcode::Disconnect };
                 w.commands.push_back(Command { handle, ..command(opcode) });
                 w.settle();
             }
@@ -2052,10 +2162,11 @@ fn outcome(at: At, input: Input) -> Vec<(EventKind, i32)> {
     use EventKind::*;
     let active_start = matches!(at, At::SynSent | At::WaitReply);
     let open = matches!(at, At::ActiveOpen | At::PassiveOpen);
+    let closing = matches!(at, At::Emptying | At::Closing);
     let hidden = matches!(at, At::WaitSync | At::WaitRequest | At::RequestData);
     let end = |status: Status| match at {
         _ if active_start => vec![(ConnectReply, code(status)), (Freed, 0)],
-        _ if open || at == At::Closing => vec![(Close, code(status)), (Freed, 0)],
+        _ if open || closing => vec![(Close, code(status)), (Freed, 0)],
         _ => vec![],
     };
     let answer = |status: Status, mut more: Vec<(EventKind, i32)>| {
@@ -2067,7 +2178,7 @@ fn outcome(at: At, input: Input) -> Vec<(EventKind, i32)> {
         Input::TimePasses if at == At::Reopening => vec![(ConnectReply, code(Status::TimedOut))],
         Input::Synced | Input::LateTimer | Input::Unlisten => vec![],
         Input::Fin if open => vec![(Disconnect, 0)],
-        Input::Fin if at == At::Closing => vec![],
+        Input::Fin if closing => vec![],
         Input::Fin | Input::Reset => end(Status::Reset),
         Input::Closed if at == At::Closing => vec![(Close, 0), (Freed, 0)],
         Input::Closed => vec![],
@@ -2080,8 +2191,11 @@ fn outcome(at: At, input: Input) -> Vec<(EventKind, i32)> {
         Input::Malformed | Input::Excess | Input::Fault if at == At::SynSent => vec![],
         Input::Malformed | Input::Excess => end(Status::Protocol),
         Input::Fault => end(Status::Fault),
-        Input::TimePasses if active_start || at == At::Closing => end(Status::TimedOut),
+        Input::TimePasses if active_start || closing => end(Status::TimedOut),
         Input::TimePasses => vec![],
+        Input::Cut if at == At::Emptying => end(Status::Reset),
+        Input::Failed if open || closing => end(Status::Fault),
+        Input::Drained | Input::Cut | Input::Terminated | Input::Failed => vec![],
         Input::TimedOut => end(Status::TimedOut),
         Input::Unreachable => end(Status::HostUnreachable),
         // commands
@@ -2098,7 +2212,7 @@ fn outcome(at: At, input: Input) -> Vec<(EventKind, i32)> {
             _ => answer(Status::Invalid, vec![]),
         },
         Input::Disconnect => {
-            let was_open = open || matches!(at, At::Closing | At::Freeing);
+            let was_open = open || closing || matches!(at, At::Freeing | At::Unbinding);
             answer(if was_open { Status::Ok } else { Status::Invalid }, vec![])
         }
         Input::Abort => answer(
@@ -2136,6 +2250,10 @@ fn every_input_in_every_phase() {
         Input::Reject,
         Input::Disconnect,
         Input::Abort,
+        Input::Drained,
+        Input::Cut,
+        Input::Terminated,
+        Input::Failed,
     ];
     for at in PHASES {
         for input in inputs {
@@ -2167,6 +2285,18 @@ fn every_input_in_every_phase() {
                 Input::Reject => act(&mut w, Opcode::Reject),
                 Input::Disconnect => act(&mut w, Opcode::Disconnect),
                 Input::Abort => act(&mut w, Opcode::Abort),
+                // it says nothing of what it does not have
+                _ if !w.bound.contains_key(&index) => {}
+                Input::Drained => w.news.push_back((QpNote::Drained, index)),
+                Input::Cut => w.news.push_back((QpNote::Cut, index)),
+                Input::Terminated => w.news.push_back((QpNote::Terminated, index)),
+                Input::Failed => w.news.push_back((QpNote::Failed, index)),
+            }
+            if at == At::Emptying {
+                // what it is asked from here on it answers
+                w.settle();
+                w.held_qp.retain(|(note, _)| *note != QpNote::Drained);
+                w.release_qp();
             }
             assert_eq!(w.brief(), outcome(at, input), "{input:?} at {at:?}");
             w.finish();
@@ -2195,13 +2325,14 @@ fn the_end_of_all_leaves_no_stream() {
         let alive = !w.ended.contains(&handle.index());
         w.m.shutdown.set(true);
         w.commands.push_back(connect(0));
-        let waits = w.hold_freed || w.hold_reopen;
+        let waits = w.hold_freed || w.hold_reopen || at == At::Unbinding;
         for _ in 0..1500 {
             w.tick();
             assert!(!(waits && w.m.shut.get()), "{at:?}: TCP still has it");
         }
         w.hold_freed = false;
         w.hold_reopen = false;
+        w.release_qp();
         if let Some(index) = w.held_reopen.take() {
             w.reopened(index);
         }
@@ -2432,7 +2563,7 @@ fn random_lives() {
         total.push(w.counts);
     }
     let sum = |of: fn(&Counts) -> u32| total.iter().map(of).sum::<u32>();
-    assert!(sum(|c| c.established) > 80 && sum(|c| c.retries) > 0 && sum(|c| c.non_peer) > 20 && sum(|c| c.rejects_in) > 10);
+    assert!(sum(|c| c.established) > 60 && sum(|c| c.retries) > 0 && sum(|c| c.non_peer) > 20 && sum(|c| c.rejects_in) > 10);
     assert!(sum(|c| c.rejects_out) > 10 && sum(|c| c.timeouts) > 8 && sum(|c| c.stale) > 20);
 }
 
@@ -2529,4 +2660,135 @@ fn timing_is_as_documented() {
     let ended = until(&mut w, |w| w.told.contains(&Told::ListenerDone));
     assert_eq!([open, reply_to_connect, request, connected, answered, established, ended], [19, 10, 10, 12, 8, 3, 363]);
     w.finish();
+}
+
+/// CRC if one of both asks for it, markers if the peer does, the depths that were negotiated, the RTR of the peer's choice.
+///
+/// Covers: MPA-24, MRK-9
+#[test]
+fn the_queue_pair_is_bound_as_both_frames_say() {
+    let bound = |w: &World, index: u16| w.bound[&index];
+    for (flags, request, peer, crc, markers) in [
+        (0, 0x40, 0x40, true, false),
+        (flag::NO_CRC, 0, 0x40, true, false),
+        (flag::NO_CRC, 0, 0x80, false, true),
+        (0, 0x40, 0xc0, true, true),
+    ] {
+        for data_len in [0, 3] {
+            let mut w = World::new(31);
+            let (_, index) = w.requested(&Command { qpn: 0xabcdef, ..connect(flags) });
+            assert_eq!(w.last_frame().0.flags, request);
+            assert!(w.bound.is_empty());
+            w.frame(index, Frame { data_len, ..reply(peer, 1) });
+            w.settle();
+            let depth = (4, 6);
+            assert_eq!(bound(&w, index), Binding { qpn: 0xabcdef, crc, markers, responder: false, depth, rtr: (false, false) });
+            w.finish();
+            let mut w = World::new(31);
+            w.listen(0, 1, 7000, (0, 0));
+            let (handle, _) = w.announced(0, Frame { flags: peer, data_len, ..REQUEST });
+            w.command(&Command { handle, flags, qpn: 0x123456, ird: 3, ord: 2, ..command(Opcode::Accept) });
+            let depth = (3, 2);
+            assert_eq!(bound(&w, handle.index()), Binding { qpn: 0x123456, crc, markers, responder: true, depth, rtr: (false, false) });
+            w.finish();
+        }
+    }
+    // peer-to-peer: C (Write) goes before D (Read)
+    for (word, rtr) in [(0x8000, (true, false)), (0x4000, (false, true)), (0xc000, (true, false))] {
+        let mut w = World::new(31);
+        let (_, index) = w.requested(&connect(flag::ENHANCED | flag::PEER_TO_PEER));
+        w.frame(index, Frame { ird_word: 0x8000 | 8, ord_word: word | 8, ..reply(0x50, 2) });
+        assert_eq!(w.brief(), [(EventKind::ConnectReply, 0)]);
+        assert_eq!(bound(&w, index).rtr, rtr);
+        w.finish();
+    }
+}
+
+/// Covers: CM-10
+#[test]
+fn established_waits_for_the_rtr() {
+    let peer_to_peer = Frame { ird_word: 0x8000 | 4, ord_word: 0xc000 | 4, ..ENHANCED };
+    for end in 0..4 {
+        let mut w = World::new(32);
+        w.listen(0, 1, 7000, (0, 0));
+        let (handle, _) = w.announced(0, peer_to_peer);
+        w.hold_qp = true;
+        assert_eq!(w.command(&Command { handle, ..command(Opcode::Accept) }).len(), 1, "the answer of the command alone");
+        let index = handle.index();
+        assert_eq!(bound_rtr(&w, index), (true, true));
+        let established = (EventKind::Established, 0);
+        match end {
+            0 => w.release_qp(),
+            1 => w.note(RxNote::Fin, index),
+            2 => w.note(RxNote::Reset, index),
+            _ => w.commands.push_back(Command { handle, ..command(Opcode::Disconnect) }),
+        }
+        let events = w.brief();
+        assert_eq!(events.iter().filter(|e| **e == established).count(), 1, "end {end}: {events:?}");
+        if end > 0 {
+            w.held_qp.retain(|(note, _)| *note != QpNote::Heard);
+        }
+        w.finish();
+    }
+}
+fn bound_rtr(w: &World, index: u16) -> (bool, bool) {
+    w.bound[&index].rtr
+}
+
+/// FIN follows what was posted; the peer's FIN cuts it off.
+///
+/// Covers: TD-1, TD-2
+#[test]
+fn fin_is_behind_all_that_was_posted() {
+    let mut w = World::new(33);
+    let handle = reach(&mut w, At::Emptying);
+    let index = handle.index();
+    let close = Told::Tx { op: TxOp::Close, index, len: 0, tos: 0 };
+    let closes = |told: &[Told]| told.iter().filter(|t| matches!(t, Told::Tx { op: TxOp::Close, .. })).count();
+    assert_eq!(closes(&w.told()), 0, "not {close:?} yet");
+    w.release_qp();
+    assert_eq!(closes(&w.told()), 1);
+    w.finish();
+    for cut in [false, true] {
+        let mut w = World::new(33);
+        let handle = reach(&mut w, At::ActiveOpen);
+        w.take();
+        w.cut = cut;
+        w.note(RxNote::Fin, handle.index());
+        let events = w.brief();
+        assert_eq!(events[0], (EventKind::Disconnect, 0));
+        assert_eq!(events.get(1).copied(), cut.then_some((EventKind::Close, code(Status::Reset))));
+        assert_eq!(closes(&w.told()), usize::from(!cut));
+        w.finish();
+    }
+}
+
+/// Covers: CM-14
+#[test]
+fn close_waits_for_the_end_of_all_dma() {
+    let mut w = World::new(34);
+    reach(&mut w, At::Unbinding);
+    assert_eq!(w.brief(), [(EventKind::ConnectReply, 0), (EventKind::CmdReply, 0)].map(|(k, s)| (k, s)).as_slice(), "no CLOSE");
+    w.release_qp();
+    assert_eq!(w.brief(), [(EventKind::Close, code(Status::Reset)), (EventKind::Freed, 0)]);
+    w.finish();
+}
+
+/// Covers: RDM-31
+#[test]
+fn after_a_terminate_the_stream_closes_in_order() {
+    for emptying in [false, true] {
+        let mut w = World::new(35);
+        let handle = reach(&mut w, if emptying { At::Emptying } else { At::ActiveOpen });
+        w.take();
+        w.told.clear();
+        w.news.push_back((QpNote::Terminated, handle.index()));
+        assert_eq!(w.brief(), []);
+        assert!(w.told().iter().any(|t| matches!(t, Told::Tx { op: TxOp::Close, .. })));
+        w.held_qp.clear();
+        w.hold_qp = false;
+        w.note(RxNote::Closed, handle.index());
+        assert_eq!(w.brief(), [(EventKind::Close, code(Status::Protocol)), (EventKind::Freed, 0)]);
+        w.finish();
+    }
 }

@@ -64,7 +64,7 @@ enum Up {
     Offered(Seg),
     /// Taken; the verdict is missing.
     Waits(Seg, Vec<u8>),
-    Meta(Vec<u8>, [u64; 4]),
+    Meta(Vec<u8>, [u64; 5]),
     Stream(Vec<u8>),
 }
 
@@ -77,6 +77,7 @@ struct Verdict {
     take: usize,
     first: bool,
     passive: bool,
+    full: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -227,6 +228,7 @@ impl Bench {
                     take: (take as usize).min(WINDOW as usize),
                     first: junk & 1 != 0,
                     passive: junk & 2 != 0,
+                    full: junk & 4 != 0,
                 },
                 _ => nothing,
             },
@@ -267,12 +269,13 @@ impl Bench {
         }
         m.verdict_ready.set(matches!(self.up, Up::Waits(..)) && chances[1]);
         m.payload_meta_valid.set(false);
-        if let Up::Meta(_, [index, len, first, passive]) = self.up {
+        if let Up::Meta(_, [index, len, first, passive, full]) = self.up {
             m.payload_meta_valid.set(true);
             m.payload_meta_data_index.set(index);
             m.payload_meta_data_len.set(len);
             m.payload_meta_data_first.set(first);
             m.payload_meta_data_passive.set(passive);
+            m.payload_meta_data_full.set(full);
         }
         m.inp_beat_data.set(junk);
         let mut offered = 0;
@@ -302,6 +305,7 @@ impl Bench {
         m.judged_data_take.set(verdict.take as u64);
         m.judged_data_first.set(verdict.first.into());
         m.judged_data_passive.set(verdict.passive.into());
+        m.judged_data_full.set(verdict.full.into());
         m.note_settled.set(0);
         m.note_advanced.set(junk >> 3 & 1);
         m.note_rcv_nxt.set(junk >> 32);
@@ -479,7 +483,11 @@ impl Bench {
             let Rx::Consumes(v, s) = self.rx else { panic!("nothing is to be consumed") };
             assert_eq!(self.m.announce_data_index.get() as usize, s.index);
             assert_eq!(self.m.announce_data_len.get() as usize, v.take);
-            assert_eq!((self.m.announce_data_first.bit(), self.m.announce_data_passive.bit()), (v.first, v.passive));
+            let a = &self.m;
+            assert_eq!(
+                (a.announce_data_first.bit(), a.announce_data_passive.bit(), a.announce_data_full.bit()),
+                (v.first, v.passive, v.full)
+            );
             assert!(self.meta.is_none() && self.got.is_empty());
             self.meta = Some((s.index, v.take));
         }
@@ -489,8 +497,13 @@ impl Bench {
                 if self.m.verdict_data_keep.bit() {
                     let (skip, take) = (self.m.verdict_data_skip.get() as usize, self.m.verdict_data_take.get() as usize);
                     assert!(take > 0);
-                    let meta =
-                        [self.m.verdict_data_index.get(), take as u64, self.m.verdict_data_first.get(), self.m.verdict_data_passive.get()];
+                    let meta = [
+                        self.m.verdict_data_index.get(),
+                        take as u64,
+                        self.m.verdict_data_first.get(),
+                        self.m.verdict_data_passive.get(),
+                        self.m.verdict_data_full.get(),
+                    ];
                     Up::Meta(payload[skip..skip + take].to_vec(), meta)
                 } else {
                     Up::Idle

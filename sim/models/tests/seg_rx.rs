@@ -32,6 +32,7 @@ struct Kept {
     take: usize,
     first: bool,
     passive: bool,
+    full: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -85,7 +86,7 @@ fn case(rng: &mut ChaCha8Rng, options: &[u8], payload: Vec<u8>, pad: usize) -> C
     let kept = (!payload.is_empty() && rng.random_bool(0.75)).then(|| {
         let skip = if rng.random() { 0 } else { rng.random_range(0..payload.len()) };
         let take = if rng.random() { payload.len() - skip } else { rng.random_range(1..=payload.len() - skip) };
-        Kept { index: rng.random::<u16>().into(), skip, take, first: rng.random(), passive: rng.random() }
+        Kept { index: rng.random::<u16>().into(), skip, take, first: rng.random(), passive: rng.random(), full: rng.random() }
     });
     Case { frame, total: total as u64, offset: header.len() as u64 / 4, told, payload, kept }
 }
@@ -156,13 +157,14 @@ impl Bench {
             m.segment_ready.set(rng.random_bool(self.ready));
             verdict_on |= told.is_some() && !judged && rng.random_bool(self.judge);
             m.verdict_valid.set(verdict_on);
-            let kept = case.kept.clone().unwrap_or(Kept { index: 3, skip: 5, take: 7, first: true, passive: true });
+            let kept = case.kept.clone().unwrap_or(Kept { index: 3, skip: 5, take: 7, first: true, passive: true, full: true });
             m.verdict_data_keep.set(case.kept.is_some().into());
             m.verdict_data_index.set(kept.index);
             m.verdict_data_skip.set(kept.skip as u64);
             m.verdict_data_take.set(kept.take as u64);
             m.verdict_data_first.set(kept.first.into());
             m.verdict_data_passive.set(kept.passive.into());
+            m.verdict_data_full.set(kept.full.into());
             m.payload_meta_ready.set(rng.random_bool(self.ready));
             m.out_ready.set(rng.random_bool(self.ready));
             m.eval();
@@ -196,6 +198,7 @@ impl Bench {
                     take: d.payload_meta_data_len.get() as usize,
                     first: d.payload_meta_data_first.bit(),
                     passive: d.payload_meta_data_passive.bit(),
+                    full: d.payload_meta_data_full.bit(),
                 });
                 times.announced = clock;
             }
@@ -327,7 +330,7 @@ fn payload_is_what_the_verdict_takes_and_nothing_else() {
         let payload = octets(&mut b.rng, len);
         for skip in [0, 1, len / 2, len - 1] {
             let mut case = case(&mut b.rng.clone(), &[1; 20], payload.clone(), 0);
-            case.kept = Some(Kept { index: 2, skip, take: len - skip, first: false, passive: true });
+            case.kept = Some(Kept { index: 2, skip, take: len - skip, first: false, passive: true, full: true });
             b.run(&case, 20_000).expect("ends");
         }
     }
@@ -337,7 +340,7 @@ fn payload_is_what_the_verdict_takes_and_nothing_else() {
             let payload = octets(&mut b.rng, skip + take + behind);
             let mut case = case(&mut b.rng.clone(), &vec![1; 4 * offset], payload, 0);
             b.rng.random::<u64>();
-            case.kept = Some(Kept { index: 9, skip, take, first: true, passive: false });
+            case.kept = Some(Kept { index: 9, skip, take, first: true, passive: false, full: false });
             b.run(&case, 200).expect("ends");
         }
     }
@@ -353,7 +356,7 @@ fn an_option_list_costs_few_clocks_and_payload_passes_at_a_beat_a_clock() {
         [("none", &[][..], 8), ("MSS", &mss, 15), ("timestamps", &timestamps, 16), ("SYN", &linux, 23), ("pad", &[1; 40], 55)]
     {
         let mut case = case(&mut b.rng.clone(), options, vec![0xab; 1460], 0);
-        case.kept = Some(Kept { index: 1, skip: 0, take: 1460, first: false, passive: false });
+        case.kept = Some(Kept { index: 1, skip: 0, take: 1460, first: false, passive: false, full: false });
         let t = b.run(&case, 1000).expect("ends");
         println!("{name}: segment {}, announced {}, payload {}..={}, end {}", t.segment, t.announced, t.first, t.last, t.drained);
         assert!(t.segment <= most, "{name}: {} clocks", t.segment);
@@ -375,7 +378,7 @@ fn a_reset_at_any_time_leaves_a_working_block() {
             b.ready = ready;
             let mut case = case(&mut b.rng.clone(), &options, vec![cut as u8; 200], 0);
             b.rng.random::<u64>();
-            case.kept = Some(Kept { index: 4, skip: 3, take: 150, first: true, passive: true });
+            case.kept = Some(Kept { index: 4, skip: 3, take: 150, first: true, passive: true, full: true });
             b.run(&case, cut);
             b.m.reset.set(true);
             b.m.inp_valid.set(false);

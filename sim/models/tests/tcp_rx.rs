@@ -98,6 +98,7 @@ struct Keep {
     take: u16,
     first: bool,
     passive: bool,
+    full: bool,
 }
 
 /// What one input made the block, or the model of the rules, say.
@@ -542,17 +543,15 @@ impl Rules {
             return;
         }
         let late = before(c.rcv_nxt, s.seq);
-        if in_text && c.full {
-            said.count("full_dropped");
-        } else if in_text && !late {
+        if in_text && !late {
             let end = if before(right_edge, text_end) { right_edge } else { text_end };
             let skip = c.rcv_nxt.wrapping_sub(s.seq) as u16;
             let take = end.wrapping_sub(c.rcv_nxt) as u16;
-            said.keep = Some(Keep { index, skip, take, first: !c.any_payload, passive: c.passive });
+            said.keep = Some(Keep { index, skip, take, first: !c.any_payload, passive: c.passive, full: c.full });
             consumed = take.min(eat);
         } else if late && s.seg_len() > 0 {
             ack_now = true;
-            if !c.fin_rcvd && !c.full {
+            if !c.fin_rcvd {
                 said.hold = Some(index);
                 c.held = true;
             }
@@ -563,7 +562,7 @@ impl Rules {
             // the ACK is that of the last which was held
             said.advanced = Some(c.rcv_nxt);
         } else {
-            ack_now |= consumed > 0 && s.has(PSH);
+            ack_now |= consumed > 0 && (s.has(PSH) || c.full);
         }
         // eighth
         if s.has(FIN) && !c.fin_rcvd && text_end == c.rcv_nxt && c.rcv_nxt != right_edge {
@@ -877,6 +876,7 @@ impl Bench {
             take: m.verdict_data_take.get() as u16,
             first: m.verdict_data_first.bit(),
             passive: m.verdict_data_passive.bit(),
+            full: m.verdict_data_full.bit(),
         };
         let value = vec![m.verdict_data_keep.get(), keep.skip.into(), keep.take.into(), keep.index.into(), keep.first.into()];
         self.offers[1].check(m.verdict_valid.get(), taken, value);
@@ -967,7 +967,6 @@ impl Bench {
             (&m.cnt_tcp_estab_resets, "estab_resets"),
             (&m.cnt_tcp_syn_dropped, "syn_dropped"),
             (&m.cnt_tcp_in_unacceptable, "in_unacceptable"),
-            (&m.cnt_tcp_full_dropped, "full_dropped"),
             (&m.cnt_tcp_wait_overflow, "wait_overflow"),
             (&m.cnt_tcp_wait_reused, "wait_reused"),
         ] {
@@ -1049,7 +1048,7 @@ impl Bench {
         assert_eq!(self.tuples, expected, "the look-up");
         let conn = |i: &u16| self.rules.conns[usize::from(*i)];
         let holding: BTreeSet<_> =
-            (0..CONNECTIONS).filter(|i| conn(i).is_some_and(|c| c.held && c.state == State::Open && !c.fin_rcvd && !c.full)).collect();
+            (0..CONNECTIONS).filter(|i| conn(i).is_some_and(|c| c.held && c.state == State::Open && !c.fin_rcvd)).collect();
         assert_eq!(self.holding, holding, "what may be held");
     }
 }
@@ -1152,7 +1151,7 @@ fn figure_6_three_way_handshake_opens_from_both_sides() {
     assert!(b.segment(a.segment(ACK, 0)).cm.is_empty());
     let p = b.passive(tuple(1), 300, 100);
     let said = b.segment(p.segment(ACK | PSH, 10));
-    assert_eq!(said.keep, Some(Keep { index: p.index, skip: 0, take: 10, first: true, passive: true }));
+    assert_eq!(said.keep, Some(Keep { index: p.index, skip: 0, take: 10, first: true, passive: true, full: false }));
     assert_eq!(said.update(), (111, 301, 8192, true, false));
 }
 
@@ -1479,7 +1478,7 @@ fn duplicate_ack_is_what_rfc_5681_says() {
 fn payload_is_trimmed_to_what_is_new_and_in_the_window() {
     let mut b = Bench::new(16);
     let p = b.passive(tuple(0), 100, HIGH - 20);
-    let keep = |skip, take, first| Some(Keep { index: p.index, skip, take, first, passive: true });
+    let keep = |skip, take, first| Some(Keep { index: p.index, skip, take, first, passive: true, full: false });
     // not taken over: not acknowledged, and still the first
     b.eat = 0;
     let said = b.segment(p.segment(ACK | PSH, 20));
@@ -1520,7 +1519,7 @@ fn payload_of_any_length_is_payload() {
     b.eat = 0;
     let p = b.active(tuple(0), 100, HIGH);
     for len in (0..16).map(|bit| 1 << bit) {
-        let keep = Keep { index: p.index, skip: 0, take: len, first: true, passive: false };
+        let keep = Keep { index: p.index, skip: 0, take: len, first: true, passive: false, full: false };
         assert_eq!(b.segment(p.segment(ACK, len)).keep, Some(keep));
     }
 }
@@ -1644,9 +1643,9 @@ fn a_replay_that_means_nothing_any_more_is_not_answered() {
     assert!(b.segment(p.at(-10).replay(0, 10)).is_silent(), "old");
     assert!(b.segment(p.at(-10).replay(FIN, 5)).is_silent(), "old");
     b.command(FromCm::Full(p.index));
-    let said = b.segment(p.replay(0, 10));
-    assert_eq!((said.keep, said.counts["full_dropped"], said.update().3), (None, 1, false));
-    assert_eq!(b.segment(p.at(5).segment(ACK, 10)).hold, None);
+    assert!(b.segment(p.replay(0, 10)).keep.is_some_and(|k| k.full));
+    assert_eq!(b.segment(p.at(25).segment(ACK, 10)).hold, Some(p.index));
+    let p = p.at(10);
     b.segment(p.segment(RST, 0));
     for (flags, len) in [(0, 10), (FIN, 0), (0, 0)] {
         assert!(b.segment(p.replay(flags, len)).is_silent(), "dead");
@@ -1664,10 +1663,10 @@ fn a_replay_that_means_nothing_any_more_is_not_answered() {
     }
 }
 
-/// What ends a connection, or its start-up, gives back what is held (`Bench::check` compares the notes with the rules).
+/// What ends a connection gives back what is held (`Bench::check` compares the notes with the rules).
 #[test]
 fn what_is_held_is_forgotten_when_it_can_serve_no_more() {
-    for end in 0..6 {
+    for end in 0..5 {
         let mut b = Bench::new(43);
         let p = b.active(tuple(0), 100, HIGH);
         assert!(b.segment(p.at(10).segment(ACK, 10)).hold.is_some());
@@ -1676,8 +1675,7 @@ fn what_is_held_is_forgotten_when_it_can_serve_no_more() {
             0 => drop(b.segment(p.segment(RST, 0))),
             1 => drop(b.command(FromCm::Free(p.index))),
             2 => drop(b.command(FromCm::Reopen(p.index))),
-            3 => drop(b.command(FromCm::Full(p.index))),
-            4 => drop(b.segment(p.segment(ACK | FIN, 0))),
+            3 => drop(b.segment(p.segment(ACK | FIN, 0))),
             _ => {
                 // payload after our FIN
                 b.close(&p);
@@ -1876,7 +1874,10 @@ fn a_connection_opens_again_under_its_index() {
         b.sent(index, true, 901, false);
         let q = Peer { seq: 700, ack: 901, ..p };
         assert_eq!(b.segment(q.segment(SYN | ACK, 0)).cm, [ToCm::Synced { index }]);
-        assert_eq!(b.segment(q.at(1).segment(ACK, 9)).keep, Some(Keep { index, skip: 0, take: 9, first: true, passive: false }));
+        assert_eq!(
+            b.segment(q.at(1).segment(ACK, 9)).keep,
+            Some(Keep { index, skip: 0, take: 9, first: true, passive: false, full: false })
+        );
         b.command(FromCm::Free(index));
     }
     // its tuple is somebody else's by now
@@ -2097,23 +2098,19 @@ fn rst_is_told_apart_from_fin_in_every_state() {
 
 /// Covers: TCP-51
 #[test]
-fn payload_for_full_operation_is_neither_taken_nor_acknowledged() {
+fn payload_in_full_operation_is_marked_and_acknowledged_as_far_as_it_was_taken() {
     let mut b = Bench::new(31);
     let p = b.active(tuple(0), 100, 300);
-    b.segment(p.segment(ACK, 20));
+    assert!(b.segment(p.segment(ACK, 20)).keep.is_some_and(|k| !k.full));
     let p = p.at(20);
     b.command(FromCm::Full(p.index));
-    for at in [0, 5] {
-        let said = b.segment(p.at(at).segment(ACK | PSH, 8));
-        assert_eq!(said.counts["full_dropped"], 1);
-        assert_eq!((said.keep, said.update().0), (None, p.seq));
-    }
-    // ACK and window count all the same, and FIN without payload
-    b.sent(p.index, false, 111, false);
-    let said = b.segment(Peer { window: 3, ..p.at(5).acking(111) }.segment(ACK, 8));
-    assert_eq!(said.update(), (p.seq, 111, 3, false, false));
-    assert!(b.segment(p.segment(ACK | FIN, 8)).cm.is_empty());
-    assert_eq!(b.segment(p.acking(111).segment(ACK | FIN, 0)).cm, [ToCm::Fin { index: p.index }]);
+    b.eat = 3;
+    let said = b.segment(p.segment(ACK, 8));
+    assert!(said.keep.is_some_and(|k| k.full && k.take == 8));
+    assert_eq!((said.update().0, said.update().3), (p.at(3).seq, true), "at once, without PSH");
+    b.eat = 0;
+    let said = b.segment(p.at(3).segment(ACK, 8));
+    assert_eq!((said.update().0, said.update().3), (p.at(3).seq, false));
 }
 
 #[test]
@@ -2367,7 +2364,7 @@ fn random_traffic_does_what_the_rules_say() {
     for name in ["opened", "exists", "passive", "synced", "fin", "refused", "reset", "waiting", "closed", "wait end", "no slot"] {
         assert!(seen.get(name).is_some_and(|n| *n >= 3), "{name} is hardly met: {seen:?}");
     }
-    for name in ["syn_dropped", "in_unacceptable", "hold", "advanced", "full_dropped", "wait_reused", "attempt_fails", "estab_resets"] {
+    for name in ["syn_dropped", "in_unacceptable", "hold", "advanced", "wait_reused", "attempt_fails", "estab_resets"] {
         assert!(seen.get(name).is_some_and(|n| *n >= 3), "{name} is hardly met: {seen:?}");
     }
 }

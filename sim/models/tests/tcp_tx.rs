@@ -66,6 +66,7 @@ struct Rx {
     window: u32,
     mss: u16,
     ack_now: bool,
+    duplicate: bool,
     challenge: bool,
     seq: u32,
     flags: u8,
@@ -82,6 +83,7 @@ fn rx(note: Note, index: u16) -> Rx {
         window: 0,
         mss: 0,
         ack_now: false,
+        duplicate: false,
         challenge: false,
         seq: 0,
         flags: 0,
@@ -115,6 +117,8 @@ struct Segment {
     tos: u8,
     len: u16,
     skip: u16,
+    /// Of this FPDU; else of the start-up frame.
+    fpdu: Option<u32>,
 }
 
 impl Segment {
@@ -174,6 +178,11 @@ struct Reference {
     timed: Option<(u32, u32)>,
     losses: u32,
     probes: u32,
+    /// RFC 6582.
+    duplicates: u32,
+    first_duplicate: u32,
+    recover: Option<u32>,
+    recovering: bool,
 }
 
 impl Reference {
@@ -200,6 +209,7 @@ impl Reference {
             return;
         }
         self.una = ack;
+        self.duplicates = 0;
         self.losses = 0;
         self.probes = 0;
         if let Some((seq, start)) = self.timed {
@@ -214,6 +224,16 @@ impl Reference {
             if self.syn_lost {
                 self.rto = self.rto.max(3_000_000).min(limits.1);
             }
+        } else if self.recovering {
+            let flight = self.max.wrapping_sub(ack);
+            if !before(ack, self.recover.expect("in recovery")) {
+                self.recovering = false;
+                self.cwnd = self.ssthresh.min(flight.max(self.emss) + self.emss);
+            } else {
+                self.cwnd =
+                    if gained > self.cwnd { self.emss } else { self.cwnd - gained + if gained >= self.emss { self.emss } else { 0 } };
+            }
+            self.acc = 0;
         } else if self.cwnd < self.ssthresh {
             self.cwnd += gained.min(self.emss);
             self.acc = 0;
@@ -223,6 +243,26 @@ impl Reference {
                 self.acc -= self.cwnd;
                 self.cwnd += self.emss;
             }
+        }
+    }
+    fn duplicate(&mut self) {
+        if self.recovering {
+            self.cwnd += self.emss;
+            return;
+        }
+        if self.duplicates == 0 {
+            if self.recover.is_some_and(|r| !before(r, self.una)) {
+                return;
+            }
+            self.first_duplicate = self.max;
+        }
+        self.duplicates += 1;
+        if self.duplicates == 3 {
+            self.duplicates = 0;
+            self.recovering = true;
+            self.recover = Some(self.max);
+            self.ssthresh = (self.first_duplicate.wrapping_sub(self.una) / 2).max(2 * self.emss);
+            self.cwnd = self.ssthresh + 3 * self.emss;
         }
     }
     fn sample(&mut self, r: u32, limits: (u32, u32)) {
@@ -243,6 +283,9 @@ impl Reference {
             self.ssthresh = (flight / 2).max(2 * self.emss);
         }
         self.losses += 1;
+        self.duplicates = 0;
+        self.recovering = false;
+        self.recover = Some(self.max);
         self.cwnd = self.emss;
         self.acc = 0;
         self.timed = None;
@@ -271,6 +314,21 @@ impl Reference {
     }
 }
 
+/// A message of `rdma::sq`; `id` stands in the reference that goes to `mpa::tx`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fpdu {
+    index: u16,
+    id: u32,
+    wire_len: u16,
+    push: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ToSq {
+    Emss(u16, u16),
+    Acked(u16, u8),
+}
+
 struct Bench {
     m: Model,
     rng: ChaCha8Rng,
@@ -280,11 +338,14 @@ struct Bench {
     /// These are not taken at all.
     hold_to_rx: bool,
     hold_to_cm: bool,
+    hold_to_sq: bool,
     payload_busy: bool,
     rto_limits: (u32, u32),
     mss_own: u32,
     rx_in: VecDeque<Rx>,
     cm_in: VecDeque<(Op, u16, u16, u8)>,
+    sq_in: VecDeque<Fpdu>,
+    to_sq: Vec<ToSq>,
     isn: u32,
     isn_due: Option<u32>,
     isn_tuples: Vec<Tuple>,
@@ -297,9 +358,9 @@ struct Bench {
     /// An expiry that nobody set.
     stray: Option<u16>,
     expired: u16,
-    half: (Option<Segment>, Option<(u16, u16, u16)>),
+    half: (Option<Segment>, Option<(u16, u16, u16, Option<u32>)>),
     /// What was offered and not taken: it must stay.
-    offered: [Option<[u64; 6]>; 7],
+    offered: [Option<[u64; 6]>; 8],
     segments: Vec<Segment>,
     to_rx: Vec<Max>,
     told: Vec<(u16, Told)>,
@@ -325,11 +386,14 @@ impl Bench {
             taking: 1.0,
             hold_to_rx: false,
             hold_to_cm: false,
+            hold_to_sq: false,
             payload_busy: false,
             rto_limits: (RTO_MIN, RTO_MAX),
             mss_own: 1460,
             rx_in: VecDeque::new(),
             cm_in: VecDeque::new(),
+            sq_in: VecDeque::new(),
+            to_sq: vec![],
             isn: ISN,
             isn_due: None,
             isn_tuples: vec![],
@@ -389,6 +453,7 @@ impl Bench {
         self.m.reset.set(false);
         self.rx_in.clear();
         self.cm_in.clear();
+        self.sq_in.clear();
         self.isn_due = None;
         self.answer_due = None;
         self.notices.clear();
@@ -413,6 +478,7 @@ impl Bench {
     fn forget(&mut self) {
         self.segments.clear();
         self.to_rx.clear();
+        self.to_sq.clear();
         self.told.clear();
         self.queries.clear();
         self.isn_tuples.clear();
@@ -432,6 +498,7 @@ impl Bench {
             });
         }
         let (to_rx, to_cm) = (!self.hold_to_rx && self.take(), !self.hold_to_cm && self.take());
+        let to_sq = !self.hold_to_sq;
         let (segment, payload, query, deadline, isn) = (self.take(), self.take(), self.take(), self.take(), self.take());
         let isn_valid = self.isn_due.is_some() && self.take();
         let answer_valid = self.answer_due.is_some() && self.take();
@@ -440,6 +507,7 @@ impl Bench {
         m.payload_busy.set(self.payload_busy);
         m.to_rx_ready.set(to_rx);
         m.to_cm_ready.set(to_cm);
+        m.to_sq_ready.set(to_sq);
         m.segment_ready.set(segment);
         m.payload_ready.set(payload);
         m.query_ready.set(query);
@@ -471,6 +539,17 @@ impl Bench {
             m.from_cm_data_len.set(u64::from(*len));
             m.from_cm_data_tos.set(u64::from(*tos));
         }
+        m.from_sq_valid.set(!self.sq_in.is_empty());
+        if let Some(f) = self.sq_in.front() {
+            m.from_sq_data_index.set(u64::from(f.index));
+            m.from_sq_data_fpdu_offset.set(u64::from(f.id));
+            m.from_sq_data_fpdu_item.set(u64::from(f.id & 15));
+            m.from_sq_data_fpdu_len.set(u64::from(!f.wire_len));
+            m.from_sq_data_fpdu_last.set(u64::from(f.push));
+            m.from_sq_data_fpdu_phase.set(u64::from(f.id >> 3 & 511));
+            m.from_sq_data_wire_len.set(u64::from(f.wire_len));
+            m.from_sq_data_push.set(u64::from(f.push));
+        }
         m.from_rx_valid.set(!self.rx_in.is_empty());
         if let Some(r) = self.rx_in.front() {
             m.from_rx_data_note.set(r.note as u64);
@@ -486,6 +565,7 @@ impl Bench {
             m.from_rx_data_mss.set(u64::from(r.mss));
             m.from_rx_data_ack_now.set(u64::from(r.ack_now));
             m.from_rx_data_challenge.set(u64::from(r.challenge));
+            m.from_rx_data_duplicate.set(u64::from(r.duplicate));
             m.from_rx_data_seq.set(u64::from(r.seq));
             m.from_rx_data_flags.set(u64::from(r.flags));
         }
@@ -499,9 +579,17 @@ impl Bench {
         self.quiet += 1;
         self.clocks += 1;
         let m = &self.m;
-        let busy = [&m.from_rx_valid, &m.from_cm_valid, &m.notice_valid, &m.expired_valid, &m.isn_valid, &m.answer_valid];
-        let offers =
-            [&m.segment_valid, &m.payload_valid, &m.query_valid, &m.deadline_valid, &m.isn_req_valid, &m.to_rx_valid, &m.to_cm_valid];
+        let busy = [&m.from_rx_valid, &m.from_cm_valid, &m.from_sq_valid, &m.notice_valid, &m.expired_valid, &m.isn_valid, &m.answer_valid];
+        let offers = [
+            &m.segment_valid,
+            &m.payload_valid,
+            &m.query_valid,
+            &m.deadline_valid,
+            &m.isn_req_valid,
+            &m.to_rx_valid,
+            &m.to_cm_valid,
+            &m.to_sq_valid,
+        ];
         if busy.iter().chain(&offers).any(|v| v.get()) {
             self.quiet = 0;
         }
@@ -514,7 +602,14 @@ impl Bench {
                 m.segment_data_flags.get() << 32 | m.segment_data_window.get() << 16 | m.segment_data_mss.get(),
                 m.segment_data_tos.get() << 16 | m.segment_data_len.get(),
             ],
-            [m.payload_data_index.get(), m.payload_data_skip.get(), m.payload_data_take.get(), 0, 0, 0],
+            [
+                m.payload_data_index.get(),
+                m.payload_data_skip.get(),
+                m.payload_data_take.get(),
+                m.payload_data_data.get(),
+                m.payload_data_fpdu_offset.get(),
+                0,
+            ],
             [m.query_data_ip.get(), m.query_data_source.get(), m.query_data_recheck.get(), 0, 0, 0],
             [m.deadline_data_index.get(), m.deadline_data_on.get(), m.deadline_data_at.get(), 0, 0, 0],
             [
@@ -527,9 +622,18 @@ impl Bench {
             ],
             [m.to_rx_data_index.get(), m.to_rx_data_start.get(), m.to_rx_data_max.get(), m.to_rx_data_fin.get(), 0, 0],
             [m.to_cm_data_index.get(), m.to_cm_data_note.get(), 0, 0, 0, 0],
+            [m.to_sq_data_index.get(), m.to_sq_data_note.get(), m.to_sq_data_emss.get(), m.to_sq_data_count.get(), 0, 0],
         ];
-        let readys =
-            [&m.segment_ready, &m.payload_ready, &m.query_ready, &m.deadline_ready, &m.isn_req_ready, &m.to_rx_ready, &m.to_cm_ready];
+        let readys = [
+            &m.segment_ready,
+            &m.payload_ready,
+            &m.query_ready,
+            &m.deadline_ready,
+            &m.isn_req_ready,
+            &m.to_rx_ready,
+            &m.to_cm_ready,
+            &m.to_sq_ready,
+        ];
         for (((offered, words), valid), ready) in self.offered.iter_mut().zip(words).zip(offers).zip(readys) {
             if let Some(before) = offered {
                 assert!(valid.get() && *before == words, "what is offered stays: {before:x?}, {words:x?}");
@@ -538,6 +642,16 @@ impl Bench {
         }
         if m.from_cm_ready.get() && m.from_cm_valid.get() {
             self.cm_in.pop_front();
+        }
+        if m.from_sq_ready.get() && m.from_sq_valid.get() {
+            self.sq_in.pop_front();
+        }
+        if m.to_sq_valid.get() && m.to_sq_ready.get() {
+            let index = m.to_sq_data_index.get() as u16;
+            self.to_sq.push(match m.to_sq_data_note.get() {
+                0 => ToSq::Emss(index, m.to_sq_data_emss.get() as u16),
+                _ => ToSq::Acked(index, m.to_sq_data_count.get() as u8),
+            });
         }
         if m.expired_ready.get() && m.expired_valid.get() {
             self.expired = self.expiry.take().expect("offered");
@@ -598,11 +712,20 @@ impl Bench {
                 tos: m.segment_data_tos.get() as u8,
                 len: m.segment_data_len.get() as u16,
                 skip: 0,
+                fpdu: None,
             });
         }
         if m.payload_valid.get() && m.payload_ready.get() {
             assert!(self.half.1.is_none(), "a payload whose segment was not sent");
-            self.half.1 = Some((m.payload_data_index.get() as u16, m.payload_data_skip.get() as u16, m.payload_data_take.get() as u16));
+            let fpdu = m.payload_data_data.bit().then(|| m.payload_data_fpdu_offset.get() as u32);
+            if let Some(id) = fpdu {
+                assert_eq!(
+                    (m.payload_data_fpdu_item.get(), m.payload_data_fpdu_phase.get()),
+                    (u64::from(id & 15), u64::from(id >> 3 & 511))
+                );
+            }
+            let (index, skip) = (m.payload_data_index.get() as u16, m.payload_data_skip.get() as u16);
+            self.half.1 = Some((index, skip, m.payload_data_take.get() as u16, fpdu));
         }
         let c = &mut self.counts;
         for (pulse, count) in [
@@ -633,14 +756,15 @@ impl Bench {
         let done = m.from_rx_ready.get() && m.from_rx_valid.get();
         let index = match (self.half.0, self.half.1) {
             (Some(s), None) if s.len == 0 => Some(None),
-            (Some(_), Some((index, _, _))) => Some(Some(index)),
+            (Some(_), Some((index, ..))) => Some(Some(index)),
             _ => None,
         };
         if let Some(payload_of) = index {
             let mut s = self.half.0.take().expect("seen");
-            if let Some((_, skip, take)) = self.half.1.take() {
+            if let Some((_, skip, take, fpdu)) = self.half.1.take() {
                 assert_eq!(take, s.len, "the payload of this segment");
                 s.skip = skip;
+                s.fpdu = fpdu;
             }
             self.segment(s, payload_of);
         }
@@ -667,7 +791,7 @@ impl Bench {
             self.retrans_expected += u64::from(r.sent(self.now, &s));
             if r.open {
                 assert!(s.len == 0 || u32::from(s.len) <= r.emss, "not above the effective send size");
-                let allowed = r.una.wrapping_add(r.cwnd.min(r.wnd));
+                let allowed = r.una.wrapping_add((r.cwnd + r.duplicates * r.emss).min(r.wnd));
                 assert!(!before(allowed, s.end()), "beyond SND.UNA + min(cwnd {}, window {}): {s:?} {r:?}", r.cwnd, r.wnd);
             }
         } else if let (Some(r), true) = (self.reference.get_mut(&index), s.flags == ACK) {
@@ -692,6 +816,9 @@ impl Bench {
                         if r.ack == reference.una {
                             reference.timed = None;
                         }
+                    }
+                    if r.duplicate && reference.una != reference.max {
+                        reference.duplicate();
                     }
                     reference.update(now, r.ack, r.window, limits);
                 }
@@ -1902,11 +2029,11 @@ fn the_clocks_that_the_manual_names() {
     };
     let update = |ack| Rx { ack, window: 60000, ..rx(Note::Update, 1) };
     let nothing = update(b.seq(1));
-    assert_eq!(message(&mut b, nothing), 16);
+    assert_eq!(message(&mut b, nothing), 17);
     let sampled = update(b.seq(101));
-    assert_eq!(message(&mut b, sampled), 30);
+    assert_eq!(message(&mut b, sampled), 31);
     let grown = update(b.seq(201));
-    assert_eq!(message(&mut b, grown), 21);
+    assert_eq!(message(&mut b, grown), 22);
     assert_eq!(message(&mut b, rx(Note::Answer, 1)), 12);
     assert_eq!(message(&mut b, rx(Note::Open, 2)), 15);
     // segments in a row, the neighbour known in the clock after the query; the first starts the timer
@@ -2015,4 +2142,348 @@ fn r2_is_compared_exactly() {
         }
         b.free(1);
     }
+}
+
+/// Sequence number of the first octet after a start-up frame of `FRAME` octets, and a connection that has it behind it.
+const FRAME: u16 = 20;
+fn in_full_operation(b: &mut Bench, index: u16, mss: u16, window: u32) {
+    b.opened(index, mss, window);
+    b.cm(Op::Send, index, FRAME);
+    b.update(index, b.seq(1 + u32::from(FRAME)), window);
+    b.forget();
+}
+fn fpdu(index: u16, id: u32, wire_len: u16, push: bool) -> Fpdu {
+    Fpdu { index, id, wire_len, push }
+}
+
+/// Covers: SEG-3
+#[test]
+fn each_fpdu_is_a_segment_and_is_told_when_it_is_acknowledged() {
+    let mut b = Bench::new(1);
+    b.rx(rx(Note::Open, 4));
+    assert!(b.to_sq.is_empty());
+    b.rx(Rx { ack: b.seq(1), window: 60000, mss: 1000, ..rx(Note::Syn, 4) });
+    assert_eq!(b.to_sq, [ToSq::Emss(4, 1000)], "once, when it is known");
+    b.cm(Op::Send, 4, FRAME);
+    b.update(4, b.seq(21), 60000);
+    b.forget();
+    for (id, len, push) in [(100, 40, false), (101, 1000, false), (102, 24, true)] {
+        b.sq_in.push_back(fpdu(4, id, len, push));
+    }
+    b.settle();
+    let sent: Vec<_> = b.segments.iter().map(|s| (s.fpdu, s.seq, s.skip, s.len, s.flags)).collect();
+    let isn = b.isn;
+    let at = |n: u32| isn.wrapping_add(21 + n);
+    assert_eq!(
+        sent,
+        [(Some(100), at(0), 0, 40, ACK), (Some(101), at(40), 0, 1000, ACK), (Some(102), at(1040), 0, 24, PSH | ACK)],
+        "PSH where a message ends"
+    );
+    assert_eq!(b.to_rx.iter().map(|m| m.max).collect::<Vec<_>>(), [at(40), at(1040), at(1064)]);
+    b.update(4, at(39), 60000);
+    assert_eq!(b.to_sq, [], "not to its last octet");
+    b.update(4, at(1041), 60000);
+    assert_eq!(b.to_sq, [ToSq::Acked(4, 2)]);
+    b.update(4, at(1064), 60000);
+    assert_eq!(b.to_sq, [ToSq::Acked(4, 2), ToSq::Acked(4, 1)]);
+    assert!(b.deadlines.is_empty());
+    // FIN is behind all FPDUs
+    b.forget();
+    b.sq_in.push_back(fpdu(4, 103, 400, false));
+    b.cm(Op::Close, 4, 0);
+    assert_eq!(b.segments.iter().map(|s| (s.fpdu, s.flags)).collect::<Vec<_>>(), [(Some(103), ACK), (None, FIN | ACK)]);
+    assert_eq!(b.segments[1].seq, at(1464));
+    b.update(4, at(1465), 60000);
+    assert_eq!(b.to_sq, [ToSq::Acked(4, 1)]);
+    b.free(4);
+}
+
+#[test]
+fn an_fpdu_for_a_connection_that_is_not_open_is_dropped() {
+    let mut b = Bench::new(1);
+    b.sq_in.push_back(fpdu(9, 1, 100, true));
+    b.settle();
+    in_full_operation(&mut b, 9, 1460, 60000);
+    b.free(9);
+    b.sq_in.push_back(fpdu(9, 1, 100, true));
+    b.settle();
+    in_full_operation(&mut b, 9, 1460, 60000);
+    assert!(b.segments.is_empty(), "the next connection of the index knows nothing of it");
+    b.sq_in.push_back(fpdu(9, 2, 100, true));
+    b.settle();
+    assert_eq!(b.segments[0].fpdu, Some(2));
+}
+
+/// Covers: SEG-5
+#[test]
+fn a_time_out_sends_whole_fpdus_again() {
+    let mut b = Bench::new(1);
+    in_full_operation(&mut b, 2, 1460, 60000);
+    for id in 0..3 {
+        b.sq_in.push_back(fpdu(2, id, 1000, false));
+    }
+    b.settle();
+    b.update(2, b.seq(21 + 1300), 60000);
+    assert_eq!(b.to_sq, [ToSq::Acked(2, 1)]);
+    b.forget();
+    b.expire(2);
+    let s = b.segments[0];
+    assert_eq!(
+        (b.segments.len(), s.fpdu, s.seq, s.skip, s.len),
+        (1, Some(1), b.seq(21 + 1296), 296, 704),
+        "from an octet that is a multiple of 8"
+    );
+    // the ACK covers what was lost and what was not: nothing is sent a third time
+    b.forget();
+    b.update(2, b.seq(21 + 3000), 60000);
+    assert_eq!((b.to_sq.as_slice(), b.segments.len()), ([ToSq::Acked(2, 2)].as_slice(), 0));
+    b.sq_in.push_back(fpdu(2, 3, 200, false));
+    b.settle();
+    assert_eq!((b.segments[0].fpdu, b.segments[0].seq), (Some(3), b.seq(21 + 3000)));
+}
+
+/// Covers: SEG-4, SEG-11
+#[test]
+fn an_fpdu_is_cut_only_alone_and_never_in_its_last_octets() {
+    let mut b = Bench::new(1);
+    for (window, first) in [(1000, 1000), (999, 992), (601, 600), (1447, 1440), (1448, 1448), (1455, 1448), (1460, 1460)] {
+        in_full_operation(&mut b, 2, 1460, window);
+        b.sq_in.push_back(fpdu(2, 7, 1460, true));
+        b.settle();
+        let s = b.segments[0];
+        assert_eq!((s.fpdu, s.skip, s.len), (Some(7), 0, first), "window {window}");
+        assert_eq!(s.flags & PSH != 0, first == 1460);
+        if first < 1460 {
+            // the rest waits for the acknowledgement
+            b.update(2, b.seq(21 + u32::from(first)), window);
+            let s = b.segments[1];
+            assert_eq!((s.fpdu, s.skip, s.seq), (Some(7), first, b.seq(21 + u32::from(first))), "window {window}");
+        }
+        b.free(2);
+    }
+    // a window with room for a part, and something in flight: nothing
+    in_full_operation(&mut b, 2, 1460, 1000);
+    b.sq_in.push_back(fpdu(2, 1, 600, false));
+    b.sq_in.push_back(fpdu(2, 2, 600, false));
+    b.settle();
+    assert_eq!(b.lens(), [600]);
+    b.update(2, b.seq(621), 1000);
+    assert_eq!(b.lens(), [600, 600]);
+    b.free(2);
+}
+
+/// A peer that takes what comes in order; what it must see is all FPDUs, whole and in order, each once.
+///
+/// Covers: TCP-16, SEG-11
+#[test]
+fn fpdus_arrive_whole_whatever_the_net_loses() {
+    let test_seed = bench::seed("tcp_tx_data");
+    let mut b = Bench::new(test_seed);
+    let mut rng = ChaCha8Rng::seed_from_u64(test_seed);
+    b.m.tcp_r2.set(2_000_000_000);
+    let (mut cuts, mut duplicates) = (0, 0);
+    for round in 0..24 {
+        b.isn = [rng.random(), 0xffff_fff0, 0x7fff_ffff][round % 3];
+        b.taking = [1.0, 0.4][round % 2];
+        let loss = [0.0, 0.1, 0.3][round / 2 % 3];
+        let indices = [3u16, 17];
+        let mss = [1460, 536, 100][round % 3];
+        for index in indices {
+            in_full_operation(&mut b, index, mss, 8000);
+        }
+        b.forget();
+        let top = mss / 4 * 4;
+        let all: Vec<Vec<(u32, u16)>> = indices
+            .iter()
+            .map(|_| {
+                let mut start = 0;
+                (0..60)
+                    .map(|_| {
+                        let len = [top, 20, 4 * rng.random_range(5..=u16::max(top / 4, 6))][rng.random_range(0..3)];
+                        let at = start;
+                        start += u32::from(len);
+                        (at, len)
+                    })
+                    .collect()
+            })
+            .collect();
+        let mut queued = [0usize; 2];
+        let mut acked = [0usize; 2];
+        let mut next = [0u32; 2];
+        let mut una = [0u32; 2];
+        let mut steps = 0;
+        while (0..2).any(|n| acked[n] < 60) {
+            steps += 1;
+            assert!(steps < 20_000, "it comes to an end: {acked:?} {next:?}");
+            for n in 0..2 {
+                while queued[n] < 60 && queued[n] - acked[n] < 32 && rng.random_bool(0.7) {
+                    b.sq_in.push_back(fpdu(indices[n], queued[n] as u32, all[n][queued[n]].1, rng.random()));
+                    queued[n] += 1;
+                }
+            }
+            b.settle();
+            for s in std::mem::take(&mut b.segments) {
+                let n = indices.iter().position(|i| *i + 1000 == s.tuple.local_port).expect("one of ours");
+                let Some(id) = s.fpdu else {
+                    assert_eq!(s.len, 0);
+                    continue;
+                };
+                let (start, len) = all[n][id as usize];
+                let place = s.seq.wrapping_sub(b.isn).wrapping_sub(21);
+                assert_eq!(place, start + u32::from(s.skip), "FPDU {id} in its place");
+                assert_eq!(s.skip % 8, 0);
+                let end = s.skip + s.len;
+                assert!(end == len || end + 12 <= len, "cut at {end} of {len}");
+                cuts += u32::from(end < len);
+                if rng.random_bool(loss) {
+                    continue;
+                }
+                if place <= next[n] {
+                    next[n] = next[n].max(place + u32::from(s.len));
+                } else if una[n] == next[n] {
+                    let r = &b.reference[&indices[n]];
+                    let (ack, window) = (b.seq(21 + una[n]), r.wnd);
+                    b.rx_in.push_back(Rx { ack, window, duplicate: r.wnd != 0, ..rx(Note::Update, indices[n]) });
+                    duplicates += 1;
+                }
+            }
+            for n in 0..2 {
+                if una[n] < next[n] && !rng.random_bool(loss) {
+                    // now and then only a part
+                    una[n] = if rng.random_bool(0.1) { rng.random_range(una[n]..=next[n]) } else { next[n] };
+                    let window = [0, 30, 200, 1000, 8000][rng.random_range(0..5)];
+                    b.update(indices[n], b.seq(21 + una[n]), window);
+                    if window < 1000 {
+                        b.now = b.now.wrapping_add(rng.random_range(0..300_000));
+                        b.update(indices[n], b.seq(21 + una[n]), 8000);
+                    }
+                }
+            }
+            for told in std::mem::take(&mut b.to_sq) {
+                let ToSq::Acked(index, count) = told else { panic!("{told:?}") };
+                let n = indices.iter().position(|i| *i == index).expect("one of ours");
+                acked[n] += usize::from(count);
+                let end = all[n][acked[n] - 1];
+                assert!(end.0 + u32::from(end.1) <= una[n], "told too early");
+            }
+            let now = b.now;
+            if let Some(at) = b.deadlines.values().copied().min_by_key(|at| at.wrapping_sub(now)) {
+                if rng.random_bool(0.5) {
+                    b.now = at;
+                }
+            }
+            b.settle();
+        }
+        for n in 0..2 {
+            assert_eq!(next[n], all[n].last().map(|(at, len)| at + u32::from(*len)).expect("some"));
+            b.free(indices[n]);
+        }
+    }
+    assert!(cuts > 20 && duplicates > 100 && b.counts.timeouts > 20, "{cuts} {duplicates} {:?}", b.counts);
+}
+
+#[test]
+fn what_is_owed_to_the_send_queue_waits_for_room() {
+    let mut b = Bench::new(1);
+    in_full_operation(&mut b, 2, 1460, 60000);
+    for id in 0..32 {
+        b.sq_in.push_back(fpdu(2, id, 20, false));
+    }
+    b.settle();
+    assert_eq!(b.segments.len(), 32);
+    b.hold_to_sq = true;
+    for n in 1..=32 {
+        b.rx_in.push_back(Rx { ack: b.seq(21 + 20 * n), window: 60000, ..rx(Note::Update, 2) });
+    }
+    b.settle();
+    assert!(b.to_sq.is_empty() && b.rx_in.is_empty(), "nobody else waits");
+    b.hold_to_sq = false;
+    b.settle();
+    assert_eq!(b.to_sq, [ToSq::Acked(2, 32)]);
+}
+
+/// Ten FPDUs of 1000 octets are under way of index 2, cwnd is large.
+fn ten_under_way(b: &mut Bench) {
+    in_full_operation(b, 2, 1000, 60000);
+    for id in 0..10 {
+        b.sq_in.push_back(fpdu(2, id, 1000, false));
+        b.settle();
+        b.update(2, b.seq(21 + 1000 * (id + 1)), 60000);
+    }
+    b.forget();
+    for id in 10..20 {
+        b.sq_in.push_back(fpdu(2, id, 1000, false));
+    }
+    b.settle();
+    assert_eq!(b.segments.len(), 10);
+    b.forget();
+}
+fn duplicate(b: &mut Bench, octets: u32) {
+    b.rx(Rx { ack: b.seq(21 + octets), window: 60000, duplicate: true, ..rx(Note::Update, 2) });
+}
+fn ids(b: &mut Bench) -> Vec<u32> {
+    std::mem::take(&mut b.segments).iter().filter_map(|s| s.fpdu).collect()
+}
+
+/// Covers: TCP-17
+#[test]
+fn the_third_duplicate_sends_the_oldest_again() {
+    let mut b = Bench::new(1);
+    ten_under_way(&mut b);
+    // limited transmit: cwnd was 14 000 by now; make it full first
+    for id in 20..26 {
+        b.sq_in.push_back(fpdu(2, id, 1000, false));
+    }
+    b.settle();
+    assert_eq!(ids(&mut b), [20, 21, 22, 23]);
+    duplicate(&mut b, 10_000);
+    assert_eq!(ids(&mut b), [24]);
+    duplicate(&mut b, 10_000);
+    assert_eq!(ids(&mut b), [25]);
+    duplicate(&mut b, 10_000);
+    let s = b.segments.clone();
+    assert_eq!((ids(&mut b), s[0].seq, s[0].skip), (vec![10], b.seq(10_021), 0));
+    let r = &b.reference[&2];
+    assert_eq!((r.ssthresh, r.cwnd), (7000, 10_000), "half of the 14 000 in flight without what limited transmit sent");
+    b.sq_in.push_back(fpdu(2, 26, 1000, false));
+    for n in 4..=9 {
+        duplicate(&mut b, 10_000);
+        assert_eq!(ids(&mut b), [], "16 in flight, cwnd {}", n + 7);
+    }
+    duplicate(&mut b, 10_000);
+    assert_eq!(ids(&mut b), [26], "cwnd is 17 000");
+    b.update(2, b.seq(21 + 27_000), 60000);
+    assert_eq!(b.reference[&2].cwnd, 2000, "nothing is in flight");
+    assert_eq!(b.counts.timeouts, 0);
+}
+
+/// Covers: TCP-43
+#[test]
+fn a_partial_acknowledgement_sends_the_next_hole() {
+    let mut b = Bench::new(1);
+    ten_under_way(&mut b);
+    for _ in 0..3 {
+        duplicate(&mut b, 10_000);
+    }
+    assert_eq!(ids(&mut b), [10]);
+    b.update(2, b.seq(21 + 13_000), 60000);
+    assert_eq!(ids(&mut b), [13], "the next hole, at once");
+    b.update(2, b.seq(21 + 13_500), 60000);
+    let s = b.segments.clone();
+    assert_eq!((ids(&mut b), s[0].skip, s[0].len), (vec![13], 496, 504));
+    b.update(2, b.seq(21 + 20_000), 60000);
+    assert!(!b.reference[&2].recovering);
+    assert_eq!(ids(&mut b), []);
+    // after a time-out duplicates of what was sent before mean nothing
+    for id in 20..22 {
+        b.sq_in.push_back(fpdu(2, id, 1000, false));
+    }
+    b.settle();
+    b.forget();
+    b.expire(2);
+    assert_eq!(ids(&mut b), [20]);
+    for _ in 0..5 {
+        duplicate(&mut b, 20_000);
+    }
+    assert_eq!(ids(&mut b), []);
 }

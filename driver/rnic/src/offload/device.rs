@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verbs of an adapter, as far as it has them: names and limits, protection domains, completion queues and queue pairs without work.
-use super::{lock, qp::OffloadQp, Offload};
-use ironwarp_abi::{PCI_DEVICE, PCI_VENDOR};
+//! The verbs of an adapter: names and limits, and how its objects are made.
+use super::{
+    cq::OffloadCq,
+    explained, lock,
+    qp::{OffloadQp, QUEUE_LOG2_MAX},
+    region::OffloadPd,
+    Offload, Shared,
+};
+use ironwarp_abi::{
+    work::{COMPLETION_OCTETS, INLINE_OCTETS, SGES},
+    Command, PCI_DEVICE, PCI_VENDOR,
+};
 use ironwarp_iwcm::{Errno, Provider};
-use ironwarp_verbs::{Access, Cq, Device, DeviceAttr, Mr, Pd, PortAttr, PortState, Qp, QpInitAttr, Wc};
-use rustix::event::{eventfd, EventfdFlags};
-use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::{
-        atomic::{AtomicU32, AtomicU64, Ordering},
-        Arc,
-    },
-    time::Duration,
+use ironwarp_verbs::{Cq, Device, DeviceAttr, Pd, PortAttr, PortState, Qp, QpInitAttr};
+use std::sync::{
+    atomic::{AtomicU16, AtomicU64, Ordering},
+    Arc,
 };
 
 /// Entries of a completion queue.
@@ -20,26 +24,29 @@ const MAX_CQE: u32 = 4096;
 /// What the provider counts beside the adapter, and what does not change.
 pub(super) struct Counts {
     refused_requests: AtomicU64,
-    next_handle: AtomicU32,
+    stray_completions: AtomicU64,
+    next_pd: AtomicU16,
     max_mtu: u32,
     mtu: u32,
 }
 
 impl Counts {
     pub(super) fn new(max_mtu: u32, mtu: u32) -> Self {
-        Counts { refused_requests: AtomicU64::new(0), next_handle: AtomicU32::new(1), max_mtu, mtu }
+        Counts { refused_requests: AtomicU64::new(0), stray_completions: AtomicU64::new(0), next_pd: AtomicU16::new(1), max_mtu, mtu }
     }
     pub(super) fn refused_request(&self) {
         self.refused_requests.fetch_add(1, Ordering::Relaxed);
     }
-    fn handle(&self) -> u32 {
-        self.next_handle.fetch_add(1, Ordering::Relaxed)
+    /// A completion of which no queue pair knows.
+    pub(super) fn stray_completion(&self) {
+        self.stray_completions.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Device for Offload {
     fn query(&self) -> DeviceAttr {
         let shared = &self.shared;
+        let work = |most| if shared.data_path.is_some() { most } else { 0 };
         DeviceAttr {
             name: shared.config.name.clone(),
             fw_ver: env!("CARGO_PKG_VERSION").into(),
@@ -48,13 +55,16 @@ impl Device for Offload {
             vendor_part_id: PCI_DEVICE.into(),
             hw_ver: ironwarp_abi::ABI_VERSION >> 16,
             max_qp: shared.qps.max(),
-            max_cq: u32::from(u16::MAX),
+            max_cq: shared.data_path.map_or(u16::MAX, |d| d.max_cqs - 1).into(),
             max_cqe: MAX_CQE,
+            max_qp_wr: work(1 << QUEUE_LOG2_MAX),
+            max_sge: work(SGES as u32),
+            max_inline_data: work(INLINE_OCTETS as u32),
+            max_mr: shared.data_path.map_or(0, |d| (1 << d.regions_log2) - 1),
+            max_mr_size: shared.data_path.map_or(0, |_| (1 << 48) - 1),
             max_pd: u32::from(u16::MAX),
             max_qp_rd_atom: shared.config.max_ird,
             max_qp_init_rd_atom: shared.config.max_ord,
-            // no data path: neither work requests nor regions
-            ..DeviceAttr::default()
         }
     }
     fn query_port(&self) -> PortAttr {
@@ -67,14 +77,15 @@ impl Device for Offload {
         }
     }
     fn alloc_pd(&self) -> Result<Arc<dyn Pd>, Errno> {
-        Ok(Arc::new(OffloadPd { handle: self.shared.counts.handle() }))
+        // numbers come round after 2^16: two domains with one number protect as little as one, and 0 is never given
+        let handle = self.shared.counts.next_pd.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.wrapping_add(1).max(1)));
+        Ok(Arc::new(OffloadPd { shared: Arc::downgrade(&self.shared), handle: handle.unwrap_or(1) }))
     }
     fn create_cq(&self, cqe: u32) -> Result<Arc<dyn Cq>, Errno> {
         if cqe == 0 || cqe > MAX_CQE {
             return Err(Errno::Invalid);
         }
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(std::io::Error::from)?;
-        Ok(Arc::new(OffloadCq { handle: self.shared.counts.handle(), event }))
+        Ok(self.shared.new_cq(cqe)?)
     }
     fn create_qp(&self, pd: &Arc<dyn Pd>, init: &QpInitAttr) -> Result<Arc<dyn Qp>, Errno> {
         Ok(Arc::new(OffloadQp::new(&self.shared, pd, init)?))
@@ -87,46 +98,49 @@ impl Device for Offload {
             rows.extend(oddities);
         }
         rows.push(("drvRefusedRequests", self.shared.counts.refused_requests.load(Ordering::Relaxed)));
+        rows.push(("drvStrayCompletions", self.shared.counts.stray_completions.load(Ordering::Relaxed)));
         rows
     }
 }
 
-#[derive(Debug)]
-struct OffloadPd {
-    handle: u32,
-}
-
-impl Pd for OffloadPd {
-    fn handle(&self) -> u32 {
-        self.handle
+impl Shared {
+    /// A completion queue of at least `cqe` entries; on an adapter without a data path one in which nothing completes.
+    fn new_cq(self: &Arc<Self>, cqe: u32) -> Result<Arc<OffloadCq>, Errno> {
+        let log2 = cqe.next_power_of_two().trailing_zeros().max(2) as u16;
+        let mut cqs = lock(&self.cqs);
+        let max = self.data_path.map_or(u16::MAX, |d| d.max_cqs);
+        let cqn = (1..max).find(|cqn| !cqs.contains_key(cqn)).ok_or(Errno::NoMemory)?;
+        let (iova, memory) = self
+            .with_rnic(|rnic, _| {
+                let (iova, memory) = rnic.share(COMPLETION_OCTETS << log2)?;
+                if self.data_path.is_some() {
+                    if let Err(e) = rnic.object(Command::create_cq(0, cqn.into(), iova, log2)) {
+                        drop(rnic.unshare(iova));
+                        return Err(e);
+                    }
+                }
+                Ok((iova, memory))
+            })?
+            .map_err(explained("create_cq"))?;
+        let cq = Arc::new(OffloadCq::new(self, cqn, iova, memory, log2)?);
+        cqs.insert(cqn, (cq.notice(), Arc::downgrade(&cq)));
+        Ok(cq)
     }
-    fn alloc_mr(&self, _length: usize, _access: Access) -> Result<Arc<dyn Mr>, Errno> {
-        Err(Errno::NotSupported)
-    }
-}
-
-/// A completion queue in which nothing completes yet.
-#[derive(Debug)]
-struct OffloadCq {
-    handle: u32,
-    event: OwnedFd,
-}
-
-impl Cq for OffloadCq {
-    fn handle(&self) -> u32 {
-        self.handle
-    }
-    fn poll(&self, _max: usize, _to: &mut Vec<Wc>) -> Result<usize, Errno> {
-        Ok(0)
-    }
-    fn req_notify(&self, _solicited_only: bool) -> Result<(), Errno> {
-        Ok(())
-    }
-    fn wait(&self, timeout: Duration) -> Result<bool, Errno> {
-        std::thread::sleep(timeout);
-        Ok(false)
-    }
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.event.as_fd()
+    /// Its last owner went away.
+    pub(super) fn cq_gone(&self, cqn: u16, iova: u64) {
+        let ended = self.with_rnic(|rnic, _| {
+            if self.data_path.is_some() {
+                rnic.object(Command::destroy_cq(0, cqn.into()))?;
+            }
+            rnic.unshare(iova)
+        });
+        match ended {
+            Ok(Ok(())) | Err(Errno::NoDevice) => {
+                lock(&self.cqs).remove(&cqn);
+            }
+            // its number and memory stay the adapter's
+            Ok(Err(e)) => tracing::warn!("completion queue {cqn}: {e}"),
+            Err(e) => tracing::warn!("completion queue {cqn}: {e}"),
+        }
     }
 }

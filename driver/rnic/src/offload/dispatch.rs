@@ -7,9 +7,9 @@ use crate::{
     pending::Event as RnicEvent,
     rnic::Rnic,
 };
-use ironwarp_abi::irq;
+use ironwarp_abi::{event::asynchronous, irq};
 use ironwarp_iwcm::{Depths, Errno, Event, EventKind, IdRef, PrivateData};
-use ironwarp_verbs::QpState;
+use ironwarp_verbs::{QpState, Terminate};
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
 use std::{net::SocketAddr, os::fd::OwnedFd, time::Duration};
 
@@ -227,8 +227,31 @@ fn translate(shared: &Shared, inner: &mut Inner, happened: RnicEvent) -> Option<
             inner.connections.remove(&connection.handle);
             None
         }
-        RnicEvent::Async { code, handle } => {
-            tracing::warn!("{}: asynchronous event {code} of {:#x}", shared.config.name, handle.0);
+        RnicEvent::Completion { cqn } => {
+            if let Some(cq) = shared.cq(cqn) {
+                cq.wake();
+            }
+            None
+        }
+        RnicEvent::Async { code, terminate, handle } => {
+            let number = code & 0xffff;
+            let said = Terminate { layer: (terminate >> 12) as u8, etype: (terminate >> 8 & 15) as u8, code: terminate as u8 };
+            tracing::debug!("{}: asynchronous event {code:#x} ({said}) of {:#x}", shared.config.name, handle.0);
+            match code & 0xffff_0000 {
+                asynchronous::CQ_ERROR => {
+                    if let Some(cq) = shared.cq(number as u16) {
+                        cq.lost();
+                    }
+                }
+                asynchronous::TERMINATE_RECEIVED => shared.qps.get(number)?.terminated(Some(said), None),
+                asynchronous::TERMINATE_SENT => shared.qps.get(number)?.terminated(None, Some(said)),
+                // RDM-27: catastrophic, of this stream
+                asynchronous::LOCAL_ERROR => {
+                    shared.qps.get(number)?.terminated(None, Some(Terminate { layer: 0, etype: 2, code: 7 }));
+                }
+                asynchronous::TERMINATE_MALFORMED => shared.qps.get(number)?.terminated(None, None),
+                _ => tracing::warn!("{}: asynchronous event {code:#x}", shared.config.name),
+            }
             None
         }
         other => {

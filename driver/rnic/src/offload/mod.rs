@@ -13,10 +13,16 @@
 //! their replies; every [`HEALTH_INTERVAL`] it looks whether the adapter still runs. An adapter that failed or was reset ends every id
 //! with the one event it is owed (CM-35), and every later verb with ENODEV.
 //!
-//! There is no data path yet: queue pairs exist, change their state and are counted, but take no work requests (EOPNOTSUPP).
+//! Work requests and completions need neither lock nor thread but for the doorbell. On an adapter without a data path queue pairs exist, change their state and are counted, but
+//! take no work requests (EOPNOTSUPP).
+//!
+//! **Order of locks**: a completion queue's, a queue pair's doorbell, the one lock, a queue pair's state. Who holds one takes only later ones.
+mod cq;
 mod device;
 mod dispatch;
 mod qp;
+mod region;
+mod work;
 
 use crate::{
     connection::{AcceptParam, ConnectParam, Connection},
@@ -25,16 +31,18 @@ use crate::{
     rnic::Rnic,
     Backlog,
 };
+use cq::{CqNotice, OffloadCq};
 use device::Counts;
 use dispatch::Wake;
 use ironwarp_abi::Handle;
 use ironwarp_iwcm::{ConnParam, Errno, IdRef, MpaOptions, PrivateData, Provider, ProviderAttr, QpHandle};
 use ironwarp_verbs::QpState;
 use qp::QpTable;
+use region::StagTable;
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr, SocketAddrV4},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
     thread::JoinHandle,
     time::Duration,
 };
@@ -99,7 +107,20 @@ struct Shared {
     progress: Condvar,
     wake: Wake,
     qps: QpTable,
+    /// None: the adapter moves no data.
+    data_path: Option<DataPath>,
+    stags: Mutex<StagTable>,
+    /// What is told to a queue, and it. Events are told without owning it: its end needs the one lock.
+    cqs: Mutex<HashMap<u16, (Arc<CqNotice>, Weak<OffloadCq>)>>,
     counts: Counts,
+}
+
+/// What the adapter has for moving data.
+#[derive(Clone, Copy, Debug)]
+struct DataPath {
+    max_qps: u16,
+    max_cqs: u16,
+    regions_log2: u32,
 }
 
 /// A poisoned lock guards tables that are valid between any two statements.
@@ -116,6 +137,11 @@ impl Offload {
             return Err(Error::Config("this adapter makes no connections; use one that was built with them".into()));
         }
         let wake = Wake::new(&rnic)?;
+        let data_path = (info.max_qps > 0 && info.max_cqs > 0).then_some(DataPath {
+            max_qps: info.max_qps,
+            max_cqs: info.max_cqs,
+            regions_log2: info.regions_log2.into(),
+        });
         let [a, b, c, d, e, f] = info.mac.0;
         let shared = Arc::new(Shared {
             config,
@@ -130,7 +156,10 @@ impl Offload {
             }),
             progress: Condvar::new(),
             wake,
-            qps: QpTable::new(info.max_connections.into()),
+            qps: QpTable::new(data_path.map_or(info.max_connections, |d| d.max_qps - 1).into()),
+            data_path,
+            stags: Mutex::default(),
+            cqs: Mutex::default(),
             counts: Counts::new(info.max_mtu, info.mtu),
         });
         let runs = shared.clone();
@@ -171,6 +200,12 @@ impl Shared {
         drop(inner);
         self.wake.kick();
         Ok(result)
+    }
+    /// Rings a doorbell; nobody is woken for that.
+    fn ring(&self, doorbell: u32, value: u32) -> Result<(), Errno> {
+        let mut inner = lock(&self.inner);
+        let rnic = inner.rnic.as_mut().ok_or(Errno::NoDevice)?;
+        rnic.ring(doorbell, value).map_err(explained("doorbell"))
     }
     fn mpa(&self, param: &ConnParam) -> Result<MpaOptions, Errno> {
         let mpa = param.mpa.unwrap_or(self.config.mpa);
@@ -274,6 +309,10 @@ impl Provider for Offload {
         };
         let qp = self.shared.qps.get(param.qpn).ok_or(Errno::Invalid)?;
         qp.reserve()?;
+        if let Err(e) = self.shared.renew(&qp) {
+            qp.unbind(QpState::Init);
+            return Err(e);
+        }
         let opened = self.shared.with_rnic(|rnic, tables| {
             let connection = rnic.connect(&wanted).map_err(explained("connect"))?;
             qp.bind(connection);
@@ -290,7 +329,10 @@ impl Provider for Offload {
     }
     fn accept(&self, id: IdRef, param: &ConnParam) -> Result<(), Errno> {
         let handle = Handle(id.provider_data());
-        let qp = self.shared.qps.get(param.qpn).ok_or(Errno::Invalid).and_then(|qp| qp.reserve().map(|()| qp));
+        let qp = self.shared.qps.get(param.qpn).ok_or(Errno::Invalid).and_then(|qp| {
+            qp.reserve()?;
+            self.shared.renew(&qp).map(|()| qp.clone()).inspect_err(|_| qp.unbind(QpState::Init))
+        });
         let accepted = self.shared.with_rnic(|rnic, tables| {
             let end = tables.connections.get_mut(&handle).ok_or(Errno::ConnectionReset)?;
             let connection = end.connection;
