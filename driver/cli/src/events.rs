@@ -44,7 +44,9 @@ fn connection(connection: Connection) -> Value {
 pub fn json(event: &Event) -> Value {
     let (Some(name), Some(of)) = (name(event), event.connection()) else {
         return match event {
-            Event::Async { code, handle } => json!({ "event": "async", "code": code, "handle": handle.0 }),
+            Event::Async { code, handle, terminate } => {
+                json!({ "event": "async", "code": code, "handle": handle.0, "terminate": terminate })
+            }
             other => json!({ "event": format!("{other:?}") }),
         };
     };
