@@ -530,7 +530,7 @@ fn many(rig: &Rig) {
         id.destroy().expect("destroyed");
     }
     for qp in qps {
-        qp.destroy().expect("destroyed");
+        qp.destroy().unwrap_or_else(|e| panic!("destroyed: {e:?} {qp:?}"));
     }
 }
 

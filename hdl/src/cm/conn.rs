@@ -58,7 +58,7 @@
 //!
 //! **Timing.** 9 clocks a job without a stall or port request, 3 more if the job before was about another connection, 3 more if its listener was another. What follows
 //! is without these. CONNECT to Open 19 and the time of rules and port database, Opened to CMD_REPLY 10; Synced to Send 10; start-up
-//! frame without private data to its event 12; ACCEPT to Send 8, ESTABLISHED 3 later. An event that its cause's job had no room for: up to
+//! frame without private data to its event 13; ACCEPT to Send 8, ESTABLISHED 3 later. An event that its cause's job had no room for: up to
 //! 2^C + 8 clocks after there is room. End of a listener, and each pass of the end of all, 11 x 2^C + 11. Ready 4 x 2^C clocks after reset.
 //!
 //! **Memory.** `entries` 2^C x 468 bits and `listeners` 2^L x 97 in words of a quarter of that ([`RowStore`]: 4 and 1 DP16KD), `generations` 2^C x 32 (never cleared), use
@@ -1559,6 +1559,9 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     self.cnt_conn_created.next = true;
                 }
 
+                // all orders of a job are of one index; rdma::qps finds the row by the queue pair
+                self.order.d.next.index = self.idx16.val();
+                self.order.d.next.qpn = self.n.val().qpn;
                 // private data first, then the news
                 if self.begin_data.val() {
                     if self.got.val().data_len != 0 {
@@ -1602,8 +1605,6 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         self.n.next.await_rtr = self.ent.val().passive & self.bind_rtr.val();
                         self.todo_qp.d.next = true;
                         self.order.d.next.op = QpOp::Bind;
-                        self.order.d.next.index = self.idx16.val();
-                        self.order.d.next.qpn = self.n.val().qpn;
                         self.order.d.next.crc = self.bind_crc.val();
                         self.order.d.next.markers = self.told_flags.val().get_bit(7);
                         self.order.d.next.responder = self.ent.val().passive;
@@ -1624,7 +1625,6 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         if self.job.q.val() == ConnJob::Fin {
                             self.order.d.next.op = QpOp::Stop;
                         }
-                        self.order.d.next.index = self.idx16.val();
                     }
                 }
 
@@ -1716,7 +1716,6 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     if self.ent.val().bound {
                         self.todo_qp.d.next = true;
                         self.order.d.next.op = QpOp::Unbind;
-                        self.order.d.next.index = self.idx16.val();
                     }
                     if self.n.val().close_due {
                         self.n.next.close_due = false;

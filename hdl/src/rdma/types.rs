@@ -276,7 +276,7 @@ pub enum QpOp {
     Unbind,
 }
 
-/// Fields after `index` for `Bind` only, as in [`Bind`].
+/// Fields after `qpn` for `Bind` only, as in [`Bind`].
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct QpOrder {
     pub op: QpOp,

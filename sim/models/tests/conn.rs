@@ -645,7 +645,7 @@ impl World {
                 depth: (m.to_qp_data_ird.get() as u16, m.to_qp_data_ord.get() as u16),
                 rtr: (m.to_qp_data_rtr_write.bit(), m.to_qp_data_rtr_read.bit()),
             };
-            let binding = if op == Bind { binding } else { Binding::default() };
+            let binding = if op == Bind { binding } else { Binding { qpn: binding.qpn, ..Binding::default() } };
             said.push((Told::Qp { op, index: m.to_qp_data_index.get() as u16, binding }, Tuple::default(), 0, 0));
         }
         if m.listener_done.get() {
@@ -748,8 +748,9 @@ impl World {
                     self.qp(QpNote::Heard, index);
                 }
             }
-            Told::Qp { op, index, .. } => {
-                assert!(self.bound.contains_key(&index), "{told:?} of what is not bound");
+            Told::Qp { op, index, binding } => {
+                let bound = self.bound.get(&index).map(|bound| bound.qpn);
+                assert_eq!(bound, Some(binding.qpn), "{told:?} of what is not bound");
                 let note = match op {
                     QpOp::Unbind => QpNote::Unbound,
                     QpOp::Stop if self.cut || (self.busy > 0.0 && self.rng.random_ratio(1, 4)) => QpNote::Cut,
@@ -2658,7 +2659,7 @@ fn timing_is_as_documented() {
     w.told.clear();
     w.unlisten(0, 1);
     let ended = until(&mut w, |w| w.told.contains(&Told::ListenerDone));
-    assert_eq!([open, reply_to_connect, request, connected, answered, established, ended], [19, 10, 10, 12, 8, 3, 363]);
+    assert_eq!([open, reply_to_connect, request, connected, answered, established, ended], [19, 10, 10, 13, 8, 3, 363]);
     w.finish();
 }
 
