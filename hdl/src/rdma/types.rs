@@ -300,7 +300,7 @@ pub enum QpNote {
     Drained,
     /// Answer to `Stop`.
     Cut,
-    /// The first FPDU of the peer came, in a connection that waits for an RTR.
+    /// The first FPDU of the peer came, in a connection that waits for an RTR; also if there is no queue pair that could see it.
     Heard,
     /// The peer's Terminate came, or ours is acknowledged: nothing is sent any more, FIN may follow.
     Terminated,

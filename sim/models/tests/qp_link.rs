@@ -152,7 +152,7 @@ fn an_index_without_a_queue_pair_is_answered_at_once() {
     // one that was refused is as none
     b.refuse = true;
     b.order(BIND, 5, 9);
-    assert_eq!(b.news(), []);
+    assert_eq!(b.news(), [(HEARD, 5)]);
     assert_eq!(b.binds, [(0, 5, 9)]);
     b.order(CLOSE, 5, 0);
     assert_eq!(b.news(), [(DRAINED, 5)]);
