@@ -441,7 +441,7 @@ fn events_that_others_wait_for_stay() {
     let listener = rnic.create_listen(ANY, 0, 1).unwrap();
     let nop = |context| Event::Done { context, opcode: Opcode::Nop.into() };
     assert_eq!(rnic.poll_event().unwrap(), Some(nop(first)));
-    assert_eq!(rnic.poll_event().unwrap(), Some(Event::Async { code: 5, handle: Handle::NONE }));
+    assert_eq!(rnic.poll_event().unwrap(), Some(Event::Async { code: 5, terminate: 0, handle: Handle::NONE }));
     assert_eq!(rnic.poll_event().unwrap(), None);
     rnic.destroy_listen(listener).unwrap();
 }

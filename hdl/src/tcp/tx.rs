@@ -713,6 +713,8 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
         self.grows.next = self.takes.q.val() & !self.ahead.q.val().get_bit(31) & (self.ahead.q.val() != 0);
         self.segment_ok.next = self.segment_done.q.val() | self.segment.ready.val();
         self.payload_ok.next = self.payload_done.q.val() | self.payload.ready.val() | (self.length.val() == 0);
+        // the item of an FPDU that is being made once more must not be given to another message yet
+        self.owed.next = self.ctl.q.val().tell_emss | ((self.ring.q.val().acked != 0) & !self.remaking.q.val());
         self.telling.next = false;
         self.timer_job.next = false;
         self.timer_stop.next = false;
@@ -1408,8 +1410,6 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 } else if self.ctl.q.val().duplicates == 2 {
                     self.work.d.next = self.cwnd.q.val() + self.twice.val();
                 }
-                // the item of an FPDU that is being made once more must not be given to another message yet
-                self.owed.next = self.ctl.q.val().tell_emss | ((self.ring.q.val().acked != 0) & !self.remaking.q.val());
                 self.to_sq.valid.next = self.owed.val();
                 if self.ctl.q.val().tell_emss {
                     self.to_sq.data.next.note = TxSqNote::Emss;

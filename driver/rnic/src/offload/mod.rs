@@ -111,9 +111,12 @@ struct Shared {
     data_path: Option<DataPath>,
     stags: Mutex<StagTable>,
     /// What is told to a queue, and it. Events are told without owning it: its end needs the one lock.
-    cqs: Mutex<HashMap<u16, (Arc<CqNotice>, Weak<OffloadCq>)>>,
+    cqs: Mutex<HashMap<u16, CqEnds>>,
     counts: Counts,
 }
+
+/// A completion queue: what is told to it, and what its user has.
+type CqEnds = (Arc<CqNotice>, Weak<OffloadCq>);
 
 /// What the adapter has for moving data.
 #[derive(Clone, Copy, Debug)]
