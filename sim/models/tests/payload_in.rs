@@ -37,8 +37,8 @@ fn payloads_and_answers_go_where_the_announcement_says() {
         // both have an answer; one is asked
         m.start_consumed_valid.set(true);
         m.full_consumed_valid.set(true);
-        m.start_consumed_data.set(100 + n);
-        m.full_consumed_data.set(200 + n);
+        m.start_consumed_data.set(100 + n as u16);
+        m.full_consumed_data.set(200 + n as u16);
         m.consumed_ready.set(true);
         m.eval();
         assert_eq!((m.consumed_valid.get(), m.consumed_data.get()), (true, if full { 200 } else { 100 } + n as u16));

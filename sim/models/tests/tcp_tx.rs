@@ -329,6 +329,9 @@ enum ToSq {
     Acked(u16, u8),
 }
 
+/// A payload that was asked for: of which index, from where on, how much, and of which FPDU.
+type Asked = (u16, u16, u16, Option<u32>);
+
 struct Bench {
     m: Model,
     rng: ChaCha8Rng,
@@ -358,7 +361,7 @@ struct Bench {
     /// An expiry that nobody set.
     stray: Option<u16>,
     expired: u16,
-    half: (Option<Segment>, Option<(u16, u16, u16, Option<u32>)>),
+    half: (Option<Segment>, Option<Asked>),
     /// What was offered and not taken: it must stay.
     offered: [Option<[u64; 6]>; 8],
     segments: Vec<Segment>,
