@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Longest wait for an event; a simulated adapter on a busy machine is slow.
-const BOUND: Duration = Duration::from_secs(60);
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
 /// Watched for what must not come.
 const SILENCE: Duration = Duration::from_millis(100);
 
@@ -30,7 +30,8 @@ pub struct Side {
     pub provider: Arc<dyn Provider>,
     /// Own address.
     pub address: IpAddr,
-    pd: Arc<dyn Pd>,
+    /// A protection domain.
+    pub(crate) pd: Arc<dyn Pd>,
     cq: Arc<dyn Cq>,
 }
 
@@ -128,7 +129,7 @@ fn data(octets: &[u8]) -> PrivateData {
     PrivateData::new(octets).expect("not too long")
 }
 
-fn param(qp: &Arc<dyn Qp>, private_data: &[u8]) -> ConnParam {
+pub(crate) fn param(qp: &Arc<dyn Qp>, private_data: &[u8]) -> ConnParam {
     ConnParam { qpn: qp.qp_num(), private_data: data(private_data), ird: 4, ord: 4, ..ConnParam::default() }
 }
 
@@ -140,7 +141,7 @@ pub(crate) struct Pair {
     pub(crate) server_qp: Arc<dyn Qp>,
     at_client: Watch,
     at_server: Watch,
-    listener: CmId,
+    listener: Option<CmId>,
 }
 
 impl Rig {
@@ -151,17 +152,22 @@ impl Rig {
     }
     /// Listens, connects, accepts.
     pub(crate) fn pair(&self) -> Pair {
+        let (client_qp, server_qp) = (self.client.qp(), self.server.qp());
+        let (ask, answer) = (param(&client_qp, b"request"), param(&server_qp, b"reply"));
+        self.pair_of(client_qp, server_qp, &ask, &answer)
+    }
+    /// The same with queue pairs and parameters of the caller.
+    pub(crate) fn pair_of(&self, client_qp: Arc<dyn Qp>, server_qp: Arc<dyn Qp>, ask: &ConnParam, answer: &ConnParam) -> Pair {
         let (at_client, at_server) = (Watch::new(), Watch::new());
         let listener = self.server.listen(&at_server, 0, 4).expect("listen");
-        let (client_qp, server_qp) = (self.client.qp(), self.server.qp());
-        let client = self.dial(&at_client, listener.local_addr(), &param(&client_qp, b"request")).expect("connect");
+        let client = self.dial(&at_client, listener.local_addr(), ask).expect("connect");
         let (server, request) = at_server.expect(EventKind::ConnectRequest);
-        assert_eq!(&*request.private_data, b"request");
-        server.accept(&param(&server_qp, b"reply")).expect("accept");
+        assert_eq!(request.private_data, ask.private_data);
+        server.accept(answer).expect("accept");
         assert_eq!(at_server.expect(EventKind::Established).1.status, Ok(()));
         let (_, reply) = at_client.expect(EventKind::ConnectReply);
-        assert_eq!((reply.status, &*reply.private_data), (Ok(()), &b"reply"[..]));
-        Pair { client, server, client_qp, server_qp, at_client, at_server, listener }
+        assert_eq!((reply.status, reply.private_data), (Ok(()), answer.private_data.clone()));
+        Pair { client, server, client_qp, server_qp, at_client, at_server, listener: Some(listener) }
     }
     /// Nothing is left of anything, and nothing odd has happened.
     pub fn assert_empty(&self) {
@@ -179,9 +185,20 @@ impl Rig {
 }
 
 impl Pair {
+    /// Nobody else is to come.
+    pub(crate) fn stop_listening(&mut self) {
+        self.listener.take().expect("listens").destroy().expect("destroyed");
+    }
+    /// One of both closes, and both hear of it.
+    pub(crate) fn close(&self, who: usize) {
+        [&self.client, &self.server][who].disconnect(false).expect("closes");
+        for watch in [&self.at_client, &self.at_server] {
+            assert_eq!(watch.expect(EventKind::Close).1.status, Ok(()));
+        }
+    }
     pub(crate) fn end(self) {
         let Pair { client, server, client_qp, server_qp, listener, .. } = self;
-        for id in [client, server, listener] {
+        for id in [client, server].into_iter().chain(listener) {
             id.destroy().expect("destroyed");
         }
         for qp in [client_qp, server_qp] {
@@ -311,7 +328,7 @@ fn destroyed(rig: &Rig) {
     assert_eq!(pair.client.provider_refs(), 0);
     pair.at_client.silent();
     pair.at_server.expect(EventKind::Close);
-    for id in [pair.server, pair.listener] {
+    for id in [Some(pair.server), pair.listener].into_iter().flatten() {
         id.destroy().expect("destroyed");
     }
     for qp in [pair.client_qp, pair.server_qp] {
@@ -350,7 +367,8 @@ fn ports(rig: &Rig) {
 
 fn refused_calls(rig: &Rig) {
     let pair = rig.pair();
-    for id in [&pair.client, &pair.server, &pair.listener] {
+    let listener = pair.listener.as_ref().expect("listens");
+    for id in [&pair.client, &pair.server, listener] {
         let before = (id.state(), id.local_addr(), id.remote_addr());
         assert_eq!(id.listen(1), Err(Errno::Invalid));
         assert_eq!(id.connect(&ConnParam::default()), Err(Errno::Invalid));
@@ -358,11 +376,11 @@ fn refused_calls(rig: &Rig) {
         assert_eq!(id.reject(&PrivateData::default()), Err(Errno::Invalid));
         assert_eq!((id.state(), id.local_addr(), id.remote_addr()), before);
     }
-    assert_eq!(pair.listener.disconnect(false), Err(Errno::Invalid));
+    assert_eq!(listener.disconnect(false), Err(Errno::Invalid));
     // no such queue pair; one that is connected already
     let watch = Watch::new();
     let fresh = rig.client.id(&watch);
-    fresh.set_remote(pair.listener.local_addr()).expect("idle");
+    fresh.set_remote(listener.local_addr()).expect("idle");
     assert_eq!(fresh.connect(&ConnParam { qpn: 0x00ff_fffe, ..ConnParam::default() }), Err(Errno::Invalid));
     assert!(fresh.connect(&param(&pair.client_qp, b"")).is_err());
     assert_eq!((fresh.state(), fresh.provider_refs()), (State::Idle, 0));

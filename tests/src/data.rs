@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One suite for the data path of every device: what a user of the verbs may rely on, whoever frames, places and completes. As in
 //! [`crate::conformance`], a device passes if each function of [`SUITE`] returns.
-use crate::conformance::{Pair, Rig, Scenario, Side};
+use crate::{
+    conformance::{Pair, Rig, Scenario, Side},
+    traffic::{self, Traffic},
+};
 use ironwarp_verbs::{Access, Mr, Qp, RecvWr, SendFlags, SendOp, SendWr, Wc, WcOpcode, WcStatus};
 use std::sync::Arc;
 
@@ -14,6 +17,7 @@ pub const SUITE: &[Scenario] = &[
     ("Sends go to receives in order", sends),
     ("a Read brings what is there", reads),
     ("a connection that is aborted flushes what was posted", flushed),
+    ("random traffic is what a model of the memory says", random_traffic),
 ];
 
 /// Octets that tell their place.
@@ -102,6 +106,13 @@ fn reads(rig: &Rig) {
         assert!(contents(&here, 7 * n, length) == octets, "{length} octets");
     }
     pair.end();
+}
+
+fn random_traffic(rig: &Rig) {
+    let seed = crate::seed("suite_of_the_data_path", 1);
+    for (connections, operations) in [(1, 60), (3, 150)] {
+        traffic::run(rig, &Traffic { seed, connections, operations, longest: 20_000, ..Traffic::default() });
+    }
 }
 
 fn flushed(rig: &Rig) {

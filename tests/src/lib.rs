@@ -3,6 +3,7 @@
 pub mod conformance;
 pub mod data;
 pub mod served;
+pub mod traffic;
 
 use etherparse::{Icmpv4Type, PacketBuilder};
 use ironwarp_abi::Counter;

@@ -1,23 +1,66 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two simulated adapters behind vfio-user sockets, each attached by the driver and offered as a provider.
+use ironwarp_iwcm::Provider;
 use ironwarp_rnic::{Bus, Config, Offload, OffloadConfig, Rnic, SocketBus, TcpSettings};
-use ironwarp_sim::{server::Pace, SimServer, World};
+use ironwarp_sim::{
+    server::{Pace, SimServer},
+    wire::{FaultHandle, FaultRates, Faulty, Link, Wire},
+    AdapterConfig, World,
+};
 use std::{
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use crate::conformance::{Rig, Side};
+
 /// Longest wait for an adapter; a simulated one on a busy machine is slow.
 const BOUND: Duration = Duration::from_secs(60);
 
-fn adapter(path: &Path, n: u8) -> Arc<Offload> {
-    let bus: Box<dyn Bus> = Box::new(SocketBus::connect(path, BOUND).expect("connected"));
-    let tcp = TcpSettings { two_msl_us: Some(1000), ..TcpSettings::default() };
-    let config = Config { mac: ironwarp_wire::MacAddr(crate::mac(n)), tcp, command_timeout: BOUND, ..Config::default() };
-    let mut rnic = Rnic::attach(bus, config).expect("attach");
-    rnic.address_add(crate::address(n), 24, None).expect("address");
-    Offload::start(rnic, OffloadConfig { name: format!("adapter{n}"), ..OffloadConfig::default() }).expect("started")
+/// How two adapters are set up.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Content of memories at power-up, and faults of the wire.
+    pub seed: u64,
+    /// Largest IP datagram of each.
+    pub mtu: [u32; 2],
+    /// The wire has faults.
+    pub faults: Option<FaultRates>,
+    /// Microseconds a clock in 16.16 fixed point; none: adapter time is about wall time.
+    pub timebase: Option<u32>,
+    /// Time-outs.
+    pub tcp: TcpSettings,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let tcp = TcpSettings { two_msl_us: Some(1000), ..TcpSettings::default() };
+        Setup { seed: 1, mtu: [1500; 2], faults: None, timebase: None, tcp }
+    }
+}
+
+impl Setup {
+    /// For a wire with faults: a clock is a microsecond, and what is lost is sent again after 10 000 of them.
+    pub fn faulty(seed: u64, rates: FaultRates) -> Self {
+        let setup = Setup::default();
+        let tcp = TcpSettings { rto_init_us: Some(30_000), rto_min_us: Some(10_000), rto_max_us: Some(300_000), ..setup.tcp };
+        Setup { seed, faults: Some(rates), timebase: Some(1 << 16), tcp, ..setup }
+    }
+    fn adapter(&self, path: &Path, n: u8) -> Arc<Offload> {
+        let bus: Box<dyn Bus> = Box::new(SocketBus::connect(path, BOUND).expect("connected"));
+        let config = Config {
+            mac: ironwarp_wire::MacAddr(crate::mac(n)),
+            mtu: self.mtu[usize::from(n) - 1],
+            timebase: self.timebase,
+            tcp: self.tcp.clone(),
+            command_timeout: BOUND,
+            ..Config::default()
+        };
+        let mut rnic = Rnic::attach(bus, config).expect("attach");
+        rnic.address_add(crate::address(n), 24, None).expect("address");
+        Offload::start(rnic, OffloadConfig { name: format!("adapter{n}"), ..OffloadConfig::default() }).expect("started")
+    }
 }
 
 /// Two adapters back to back: 192.0.2.1 and 192.0.2.2, /24.
@@ -25,17 +68,41 @@ pub struct Served {
     server: SimServer,
     /// The adapters.
     pub adapters: [Arc<Offload>; 2],
+    /// The hand on the wire, if it has faults.
+    pub faults: Option<FaultHandle>,
     _directory: tempfile::TempDir,
 }
 
 impl Served {
     /// Starts both.
     pub fn start() -> Self {
+        Self::with(&Setup::default())
+    }
+    /// Starts both as they are wanted. CAPTURE=file: what the wire carries.
+    pub fn with(setup: &Setup) -> Self {
+        let mut world = World::new(0);
+        let ids = [("a", setup.seed), ("b", setup.seed.wrapping_add(1))].map(|(name, seed)| world.add(&AdapterConfig::new(name, seed)));
+        let mut wire: Box<dyn Wire> = Box::new(Link::new(0));
+        let mut faults = None;
+        if let Some(rates) = setup.faults {
+            let (faulty, handle) = Faulty::new(wire, rates, setup.seed);
+            (wire, faults) = (Box::new(faulty), Some(handle));
+        }
+        world.connect(crate::captured(wire), &ids);
         let directory = tempfile::tempdir().expect("directory");
         let paths = [directory.path().join("a.sock"), directory.path().join("b.sock")];
-        let server = SimServer::start(World::pair(1, 0, 0), &[&paths[0], &paths[1]], Pace::Free).expect("served");
-        let adapters = [adapter(&paths[0], 1), adapter(&paths[1], 2)];
-        Served { server, adapters, _directory: directory }
+        let server = SimServer::start(world, &[&paths[0], &paths[1]], Pace::Free).expect("served");
+        let adapters = [setup.adapter(&paths[0], 1), setup.adapter(&paths[1], 2)];
+        Served { server, adapters, faults, _directory: directory }
+    }
+    /// The first connects, the second listens.
+    pub fn rig(&self) -> Rig {
+        let side = |n: usize| Side::new(&self.adapters[n], Provider::query(&*self.adapters[n]).addresses[0]);
+        Rig { client: side(0), server: side(1) }
+    }
+    /// Cycles run so far.
+    pub fn cycles(&self) -> u64 {
+        self.server.cycles()
     }
     /// The adapters know of no id and hold no connection any more.
     pub fn assert_empty(&self, name: &str) {

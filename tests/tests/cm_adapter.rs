@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The suite of the connection manager on two simulated adapters, by the driver over their sockets.
-use ironwarp_iwcm::Provider;
 use ironwarp_tests::{
-    conformance::{lives, Rig, Side, SUITE},
+    conformance::{lives, SUITE},
     served::Served,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-
-fn rig(served: &Served) -> Rig {
-    let side = |n: usize| Side::new(&served.adapters[n], Provider::query(&*served.adapters[n]).addresses[0]);
-    Rig { client: side(0), server: side(1) }
-}
 
 /// Covers: CM-3, CM-5, CM-7, CM-8, CM-11, CM-12, CM-14, CM-16, CM-17, CM-18, CM-21, CM-22, CM-26, CM-27, CM-38
 #[test]
@@ -23,7 +17,7 @@ fn the_adapter_passes_the_suite_of_the_connection_manager() {
             continue;
         }
         println!("{name}");
-        let rig = rig(&served);
+        let rig = served.rig();
         test(&rig);
         rig.assert_empty();
         served.assert_empty(name);
@@ -40,7 +34,7 @@ fn the_adapter_passes_the_suite_of_the_data_path() {
             continue;
         }
         println!("{name}");
-        let rig = rig(&served);
+        let rig = served.rig();
         test(&rig);
         rig.assert_empty();
         served.assert_empty(name);
@@ -56,7 +50,7 @@ fn lives_of_every_kind_leave_nothing_behind() {
     let count = ironwarp_tests::count("CM_LIVES", 40);
     let seed = ironwarp_tests::seed("lives_of_every_kind", 1);
     let served = Served::start();
-    let established = lives(&rig(&served), count, &mut ChaCha8Rng::seed_from_u64(seed));
+    let established = lives(&served.rig(), count, &mut ChaCha8Rng::seed_from_u64(seed));
     served.assert_empty("lives");
     println!("{count} lives, {established} of them established");
     assert!(established > count / 2, "{established}");

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Random traffic on two simulated adapters, over a wire without and with faults. OPS: operations in all, for the long form (100000 move some 200 MB).
+use ironwarp_sim::wire::FaultRates;
+use ironwarp_tests::{
+    count, seed,
+    served::{Served, Setup},
+    traffic::{run, Tally, Traffic},
+};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::time::Instant;
+
+/// Rounds of traffic until there were so many operations, each with other connections; the adapters are empty after each.
+fn rounds(name: &str, setup: &Setup, operations: usize, seed: u64) -> Tally {
+    let start = Instant::now();
+    let served = Served::with(setup);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut all = Tally::default();
+    let mut round = 0;
+    while all.operations < operations as u64 {
+        let connections = [3, 1, 30][round % 3];
+        let left = operations - all.operations as usize;
+        // long messages want much memory, which many connections do not have
+        let longest = [1 << 17, 1 << 20, 1 << 13][round % 3];
+        let traffic =
+            Traffic { seed: rng.random(), connections, operations: left.min(1000.max(operations / 20)), longest, ..Traffic::default() };
+        let rig = served.rig();
+        all += run(&rig, &traffic);
+        rig.assert_empty();
+        drop(rig);
+        served.assert_empty(name);
+        round += 1;
+    }
+    let cycles = served.cycles();
+    println!("{name}: {all:?} in {round} rounds, {cycles} cycles, {:.1} s", start.elapsed().as_secs_f64());
+    if let Some(faults) = &served.faults {
+        println!("faults: {:?}", [0, 1].map(|direction| faults.counts(direction)));
+    }
+    served.stop();
+    all
+}
+
+#[test]
+fn adapters_move_what_they_are_asked_to() {
+    let (operations, seed) = (count("OPS", 600), seed("--test traffic what_they_are_asked_to", 1));
+    for mtu in [[1500, 1500], [576, 1500]] {
+        rounds(&format!("MTU {mtu:?}"), &Setup { seed, mtu, ..Setup::default() }, operations / 2, seed);
+    }
+}
+
+#[test]
+fn adapters_move_it_over_a_wire_that_loses_doubles_and_reorders() {
+    let (operations, seed) = (count("OPS", 300), seed("--test traffic loses_doubles", 1));
+    let rates = FaultRates {
+        loss: 0.01,
+        duplication: 0.01,
+        reorder: 0.01,
+        delay: 0.005,
+        corruption: 0.002,
+        unseen_corruption: 0.002,
+        ..FaultRates::default()
+    };
+    for mtu in [[1500, 1500], [576, 1500]] {
+        rounds(&format!("faulty, MTU {mtu:?}"), &Setup { mtu, ..Setup::faulty(seed, rates) }, operations / 2, seed);
+    }
+}
