@@ -196,6 +196,13 @@ impl Pair {
             assert_eq!(watch.expect(EventKind::Close).1.status, Ok(()));
         }
     }
+    /// The connection has failed, and both hear of it.
+    pub(crate) fn failed(&self) {
+        for watch in [&self.at_client, &self.at_server] {
+            let (_, close) = watch.expect(EventKind::Close);
+            assert!(close.status.is_err(), "{close:?}");
+        }
+    }
     pub(crate) fn end(self) {
         let Pair { client, server, client_qp, server_qp, listener, .. } = self;
         for id in [client, server].into_iter().chain(listener) {

@@ -7,6 +7,7 @@ use ironwarp_sim::{
     wire::{FaultHandle, FaultRates, Faulty, Link, Wire},
     AdapterConfig, World,
 };
+use ironwarp_verbs::{Access, Device, QpCap, QpInitAttr};
 use std::{
     path::Path,
     sync::Arc,
@@ -44,7 +45,14 @@ impl Setup {
     /// For a wire with faults: a clock is a microsecond, and what is lost is sent again after 10 000 of them.
     pub fn faulty(seed: u64, rates: FaultRates) -> Self {
         let setup = Setup::default();
-        let tcp = TcpSettings { rto_init_us: Some(30_000), rto_min_us: Some(10_000), rto_max_us: Some(300_000), ..setup.tcp };
+        // TIME-WAIT outlives a FIN that is sent again
+        let tcp = TcpSettings {
+            rto_init_us: Some(30_000),
+            rto_min_us: Some(10_000),
+            rto_max_us: Some(300_000),
+            two_msl_us: Some(200_000),
+            ..setup.tcp
+        };
         Setup { seed, faults: Some(rates), timebase: Some(1 << 16), tcp, ..setup }
     }
     fn adapter(&self, path: &Path, n: u8) -> Arc<Offload> {
@@ -113,6 +121,35 @@ impl Served {
                 assert!(start.elapsed() < BOUND, "{name}: left are {:?}", left());
                 std::thread::sleep(Duration::from_millis(5));
             }
+        }
+    }
+    /// The adapters have not met anything that may not be, and (with `all`, which takes some time) their tables of objects are empty.
+    pub fn assert_well(&self, all: bool) {
+        for adapter in &self.adapters {
+            let stats = adapter.stats();
+            let odd =
+                ["drvStrayCompletions", "cqOverflows", "doorbellErrors", "dmaReadErrors", "dmaWriteErrors", "tcpGiveUps", "ethOutUnderrun"];
+            let odd: Vec<_> = stats.iter().filter(|(name, count)| odd.contains(name) && *count > 0).collect();
+            assert!(odd.is_empty(), "{odd:?}");
+            if !all {
+                continue;
+            }
+            let most = Device::query(&**adapter);
+            let pd = adapter.alloc_pd().expect("a protection domain");
+            let cqs: Vec<_> =
+                (0..most.max_cq).map(|n| adapter.create_cq(4).unwrap_or_else(|e| panic!("completion queue {n}: {e}"))).collect();
+            assert!(adapter.create_cq(4).is_err(), "no more");
+            let init = QpInitAttr { send_cq: cqs[0].clone(), recv_cq: cqs[0].clone(), cap: QpCap::default(), sq_sig_all: false };
+            let qps: Vec<_> =
+                (0..most.max_qp).map(|n| adapter.create_qp(&pd, &init).unwrap_or_else(|e| panic!("queue pair {n}: {e}"))).collect();
+            assert!(adapter.create_qp(&pd, &init).is_err(), "no more");
+            let region = |n| pd.alloc_mr(64, Access::LOCAL_WRITE).unwrap_or_else(|e| panic!("region {n}: {e}"));
+            let regions: Vec<_> = (0..most.max_mr).map(region).collect();
+            assert!(pd.alloc_mr(64, Access::LOCAL_WRITE).is_err(), "no more");
+            for qp in qps {
+                qp.destroy().expect("destroyed");
+            }
+            drop(regions);
         }
     }
     /// Detaches both; no rule of their ports was broken.

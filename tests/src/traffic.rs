@@ -10,7 +10,7 @@
 //! Kinds, lengths and flags of the operations are those of the seed; places in memory and the interleaving depend on how fast the devices are.
 use crate::conformance::{param, Pair, Rig, Side, BOUND};
 use ironwarp_iwcm::{ConnParam, MpaOptions};
-use ironwarp_verbs::{Access, Cq, Mr, Qp, QpCap, QpInitAttr, QpState, RecvWr, SendFlags, SendOp, SendWr, Wc, WcOpcode, WcStatus};
+use ironwarp_verbs::{Access, Cq, Mr, Qp, QpAttr, QpCap, QpInitAttr, QpState, RecvWr, SendFlags, SendOp, SendWr, Wc, WcOpcode, WcStatus};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::{
@@ -49,11 +49,22 @@ pub struct Traffic {
     pub max_depth: u16,
     /// How each side starts MPA; none: as its device is set up.
     pub mpa: [Option<MpaOptions>; 2],
+    /// Connections may fail: then what they had posted is flushed, and nothing but what was held is undefined.
+    pub fragile: bool,
 }
 
 impl Default for Traffic {
     fn default() -> Self {
-        Traffic { seed: 1, connections: 1, operations: 100, longest: 1 << 16, depths: &[1, 2, 5, 16, 64], max_depth: 8, mpa: [None; 2] }
+        Traffic {
+            seed: 1,
+            connections: 1,
+            operations: 100,
+            longest: 1 << 16,
+            depths: &[1, 2, 5, 16, 64],
+            max_depth: 8,
+            mpa: [None; 2],
+            fragile: false,
+        }
     }
 }
 
@@ -203,6 +214,17 @@ impl Memory {
             self.compare(place.offset - GUARD, place.offset + place.length + GUARD, place.range(), what);
         }
     }
+    /// All that is not held.
+    fn check_rest(&self, what: &dyn Fn() -> String) {
+        let mut holds: Vec<_> = self.holds.values().map(|hold| (hold.start + GUARD, hold.end - GUARD)).collect();
+        holds.sort_unstable();
+        let mut start = 0;
+        for (held, end) in holds {
+            self.compare(start, held, 0..0, what);
+            start = end;
+        }
+        self.compare(start, self.model.len(), 0..0, what);
+    }
     fn compare(&self, start: usize, end: usize, inner: std::ops::Range<usize>, what: &dyn Fn() -> String) {
         let mut got = vec![0; end - start];
         self.mr.read(start, &mut got).expect("inside");
@@ -312,6 +334,8 @@ struct Expect {
 
 /// One direction of a connection.
 struct Way {
+    /// The send queue, the receive queue at the peer has flushed: nothing else comes of it any more.
+    flushing: [bool; 2],
     plan: ChaCha8Rng,
     left: usize,
     upcoming: VecDeque<Op>,
@@ -339,6 +363,9 @@ struct Line {
     memory: [[Memory; 2]; 2],
     /// By sending side.
     ways: [Way; 2],
+    fragile: bool,
+    /// It has failed.
+    broken: bool,
 }
 
 /// All rights but the last, which only a window has.
@@ -388,8 +415,18 @@ impl Line {
     fn name(&self, from: usize) -> String {
         format!("connection {} {}", self.name, ["to the server", "to the client"][from])
     }
+    fn done(&self) -> bool {
+        if self.broken {
+            return self.ways.iter().all(|way| way.posted.is_empty() && way.receives.is_empty());
+        }
+        self.ways.iter().all(Way::done)
+    }
     /// Posts what there is room for in one direction; was there anything?
     fn post(&mut self, from: usize, rng: &mut ChaCha8Rng, longest: usize, tally: &mut Tally) -> bool {
+        self.broken |= self.fragile && self.qps.iter().any(|qp| qp.query().state != QpState::Rts);
+        if self.broken {
+            return false;
+        }
         let way = &mut self.ways[from];
         while way.left > 0 && way.upcoming.len() < AHEAD {
             way.upcoming.push_back(Op::new(&mut way.plan, longest));
@@ -565,9 +602,18 @@ impl Line {
     }
     /// A completion of `side`'s queue pair.
     fn completed(&mut self, side: usize, wc: &Wc) {
-        let name = self.name(if wc.opcode == WcOpcode::Recv { 1 - side } else { side });
+        let receive = wc.opcode == WcOpcode::Recv;
+        let from = if receive { 1 - side } else { side };
+        let name = self.name(from);
+        let flushing = &mut self.ways[from].flushing[usize::from(receive)];
+        assert!(!*flushing || wc.status != WcStatus::Success, "{name}: {wc:?} behind one that failed");
+        if self.fragile && wc.status != WcStatus::Success {
+            *flushing = true;
+            self.broken = true;
+            return self.flushed(from, wc);
+        }
         assert_eq!(wc.status, WcStatus::Success, "{name}: {wc:?}; {:?}", self.qps.each_ref().map(|qp| qp.query()));
-        if wc.opcode == WcOpcode::Recv {
+        if receive {
             return self.received(side, wc);
         }
         loop {
@@ -585,6 +631,25 @@ impl Line {
                 return;
             }
             assert!(!posted.signaled, "{name}: {wc:?} overtakes number {} or comes twice", posted.number);
+        }
+    }
+    /// A work request of a connection that has failed. What it held stays held: who knows what is there?
+    fn flushed(&mut self, from: usize, wc: &Wc) {
+        let way = &mut self.ways[from];
+        let name = format!("connection {} from {from}: {wc:?}", self.name);
+        if wc.opcode == WcOpcode::Recv {
+            let receive = way.receives.pop_front().unwrap_or_else(|| panic!("{name}: no receive is posted"));
+            assert_eq!(wc.wr_id, receive.number, "{name}: in order");
+            return;
+        }
+        loop {
+            let posted = way.posted.pop_front().unwrap_or_else(|| panic!("{name}: nothing is posted"));
+            if posted.number == wc.wr_id {
+                assert_eq!(posted.opcode, wc.opcode, "{name}");
+                return;
+            }
+            // without a completion of its own it may have succeeded
+            assert!(!posted.signaled, "{name} overtakes number {}", posted.number);
         }
     }
     fn sent(&mut self, from: usize, posted: &Posted) {
@@ -694,10 +759,11 @@ fn connect(rig: &Rig, traffic: &Traffic, queues: &[Queues; 2], caps: [QpCap; 2],
         posted: VecDeque::new(),
         writes: VecDeque::new(),
         receives: VecDeque::new(),
+        flushing: [false; 2],
         number: 0,
         receive_number: 0,
     });
-    Line { name, pair, qps, caps, memory, ways }
+    Line { name, pair, qps, caps, memory, ways, fragile: traffic.fragile, broken: false }
 }
 
 /// Takes completions of both sides; how many.
@@ -717,8 +783,9 @@ fn poll(queues: &[Queues; 2], lines: &mut [Line], rng: &mut ChaCha8Rng) -> u64 {
     count
 }
 
-/// Runs the traffic, and ends all connections in order. Panics at the first octet or completion that is not right.
-pub fn run(rig: &Rig, traffic: &Traffic) -> Tally {
+/// Runs the traffic, and ends all connections in order. Panics at the first octet or completion that is not right. Also answers what the queue pairs of connections say that failed,
+/// client first.
+pub fn run(rig: &Rig, traffic: &Traffic) -> (Tally, Vec<[QpAttr; 2]>) {
     println!("{traffic:?}");
     let mut rng = ChaCha8Rng::seed_from_u64(traffic.seed);
     let caps: Vec<_> = (0..traffic.connections)
@@ -737,7 +804,7 @@ pub fn run(rig: &Rig, traffic: &Traffic) -> Tally {
     let mut lines: Vec<_> = caps.iter().enumerate().map(|(n, caps)| connect(rig, traffic, &queues, *caps, n, &mut rng)).collect();
     let mut tally = Tally::default();
     let mut last = Instant::now();
-    while !lines.iter().all(|line| line.ways.iter().all(Way::done)) {
+    while !lines.iter().all(Line::done) {
         let mut moved = false;
         let first = rng.random_range(0..lines.len());
         for n in 0..lines.len() {
@@ -757,19 +824,25 @@ pub fn run(rig: &Rig, traffic: &Traffic) -> Tally {
     }
     for line in &lines {
         for memory in line.memory.iter().flatten() {
-            assert!(memory.holds.is_empty() && !memory.closed);
-            memory.compare(0, memory.model.len(), 0..0, &|| format!("connection {}, in the end", line.name));
+            assert!(line.broken || memory.holds.is_empty() && !memory.closed);
+            memory.check_rest(&|| format!("connection {}, in the end", line.name));
         }
     }
+    let mut failed = Vec::new();
     for (n, line) in lines.into_iter().enumerate() {
-        let Line { pair, qps, memory, .. } = line;
-        pair.close(n % 2);
-        assert_eq!(qps.each_ref().map(|qp| qp.query().state), [QpState::Init; 2]);
+        let Line { pair, qps, memory, broken, .. } = line;
+        if broken {
+            pair.failed();
+            failed.push(qps.each_ref().map(|qp| qp.query()));
+        } else {
+            pair.close(n % 2);
+            assert_eq!(qps.each_ref().map(|qp| qp.query().state), [QpState::Init; 2]);
+        }
         drop(qps);
         pair.end();
         for memory in memory.iter().flatten() {
             memory.mr.dereg().expect("deregistered");
-            memory.compare(0, memory.model.len(), 0..0, &|| format!("connection {n}, when it is closed"));
+            memory.check_rest(&|| format!("connection {n}, when it is over"));
         }
     }
     for queues in &queues {
@@ -777,5 +850,5 @@ pub fn run(rig: &Rig, traffic: &Traffic) -> Tally {
             assert_eq!(cq.poll(100, &mut Vec::new()), Ok(0), "every completion came once");
         }
     }
-    tally
+    (tally, failed)
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random traffic on two simulated adapters, over a wire without and with faults. OPS: operations in all, for the long form (100000 move some 200 MB).
-use ironwarp_sim::wire::FaultRates;
+use ironwarp_sim::wire::{Fault, FaultRates};
 use ironwarp_tests::{
     count, seed,
     served::{Served, Setup},
     traffic::{run, Tally, Traffic},
 };
+use ironwarp_verbs::{QpState, Terminate};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::Instant;
@@ -25,12 +26,14 @@ fn rounds(name: &str, setup: &Setup, operations: usize, seed: u64) -> Tally {
         let traffic =
             Traffic { seed: rng.random(), connections, operations: left.min(1000.max(operations / 20)), longest, ..Traffic::default() };
         let rig = served.rig();
-        all += run(&rig, &traffic);
+        all += run(&rig, &traffic).0;
         rig.assert_empty();
         drop(rig);
         served.assert_empty(name);
+        served.assert_well(false);
         round += 1;
     }
+    served.assert_well(operations > 5000);
     let cycles = served.cycles();
     println!("{name}: {all:?} in {round} rounds, {cycles} cycles, {:.1} s", start.elapsed().as_secs_f64());
     if let Some(faults) = &served.faults {
@@ -63,4 +66,33 @@ fn adapters_move_it_over_a_wire_that_loses_doubles_and_reorders() {
     for mtu in [[1500, 1500], [576, 1500]] {
         rounds(&format!("faulty, MTU {mtu:?}"), &Setup { mtu, ..Setup::faulty(seed, rates) }, operations / 2, seed);
     }
+}
+
+/// Octets of an Ethernet, an IPv4 and a TCP header.
+const HEADERS: usize = 54;
+
+/// Covers: MPA-36
+#[test]
+fn damage_that_no_checksum_finds_ends_in_a_terminate_and_the_others_go_on() {
+    let seed = seed("--test traffic no_checksum_finds", 1);
+    let served = Served::with(&Setup::faulty(seed, FaultRates::default()));
+    let faults = served.faults.clone().expect("a wire with faults");
+    for (round, direction) in [0, 1].into_iter().enumerate() {
+        // in the payload of a message, some way into the traffic
+        faults.on_match(direction, 40, Fault::Swap(HEADERS + 60), |frame| frame.len() > HEADERS + 150);
+        let rig = served.rig();
+        let traffic =
+            Traffic { seed: seed + round as u64, connections: 3, operations: 300, longest: 8000, fragile: true, ..Traffic::default() };
+        let (tally, failed) = run(&rig, &traffic);
+        println!("{tally:?} {failed:?}");
+        assert_eq!((failed.len(), faults.rules_left()), (1, 0));
+        let crc = Some(Terminate { layer: 2, etype: 0, code: 2 });
+        let (victim, finder) = (&failed[0][direction], &failed[0][1 - direction]);
+        assert_eq!((finder.terminate_out, victim.terminate_in), (crc, crc));
+        assert_eq!((finder.state, victim.state), (QpState::Error, QpState::Error));
+        rig.assert_empty();
+        drop(rig);
+        served.assert_empty("damaged");
+    }
+    served.stop();
 }

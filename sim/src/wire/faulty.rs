@@ -31,6 +31,8 @@ pub enum Fault {
     Flip(usize),
     /// This bit arrives flipped under a good FCS, as after a fault inside of a switch: only checksums can find it.
     FlipUnseen(usize),
+    /// Two neighbouring 16-bit words change places under a good FCS, the first pair from this even octet on that differs: no checksum of IP or TCP finds it.
+    Swap(usize),
 }
 
 /// How often faults happen by chance, each as a part of all frames (0.01 = one in a hundred), and their extent.
@@ -163,7 +165,7 @@ impl State {
             Fault::Drop => counts.dropped += 1,
             Fault::Duplicate => counts.duplicated += 1,
             Fault::HoldPastNext | Fault::Delay(_) => counts.late += 1,
-            Fault::Flip(_) | Fault::FlipUnseen(_) => counts.damaged += 1,
+            Fault::Flip(_) | Fault::FlipUnseen(_) | Fault::Swap(_) => counts.damaged += 1,
         }
         Some(fault)
     }
@@ -286,6 +288,14 @@ impl Faulty {
                     octets[bit / 8] ^= 1 << (bit % 8);
                 }
                 sent.frame.error |= matches!(fault, Some(Fault::Flip(_)));
+                self.carry(direction, sent.clone());
+            }
+            Some(Fault::Swap(from)) => {
+                let octets = &mut sent.frame.octets;
+                let differ = |at: &usize| octets[*at..at + 2] != octets[at + 2..at + 4];
+                if let Some(at) = (from..octets.len().saturating_sub(3)).step_by(2).find(differ) {
+                    octets[at..at + 4].rotate_left(2);
+                }
                 self.carry(direction, sent.clone());
             }
             None => self.carry(direction, sent.clone()),
