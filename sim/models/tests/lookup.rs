@@ -247,6 +247,32 @@ fn each_tuple_is_in_the_chain_that_the_hash_says_and_costs_its_clocks() {
     }
 }
 
+/// The longest chain that there can be: all indices in one. Its end is found, and passed by no walk.
+#[test]
+fn a_chain_of_all_indices_is_walked_to_its_end() {
+    let seed = bench::seed("lookup");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let secret = rng.random();
+    let mut any = || Tuple { local_ip: rng.random(), remote_ip: rng.random(), local_port: rng.random(), remote_port: rng.random() };
+    let aimed: Vec<Tuple> = std::iter::from_fn(|| Some(any())).filter(|t| chain(secret, *t, 128) == 77).take(65).collect();
+    let mut b = Full::new(seed, secret);
+    for index in 0..64 {
+        b.ask(Op::Insert, aimed[usize::from(index)], index, 0);
+    }
+    // the latest is the first
+    for index in 0..64 {
+        assert_eq!(b.find(aimed[usize::from(index)]), Some(index));
+        assert_eq!(b.clocks, 8 + 2 * (63 - u32::from(index)));
+    }
+    assert_eq!((b.find(aimed[64]), b.clocks), (None, 6 + 2 * 64));
+    for index in 0..64 {
+        b.ask(Op::Remove, ANY, index, 0);
+        assert_eq!(b.clocks, 7 + 2 * (63 - u32::from(index)), "always the last");
+        assert_eq!(b.find(aimed[usize::from(index)]), None);
+        assert_eq!(b.find(aimed[63]), Some(63).filter(|_| index < 63));
+    }
+}
+
 #[test]
 fn which_tuples_collide_depends_on_the_secret() {
     let seed = bench::seed("lookup");
