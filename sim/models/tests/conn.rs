@@ -788,7 +788,8 @@ impl World {
                                 (Db::Ok, port, user)
                             }
                             (Db::Ok, None) => (Db::Invalid, 0, 0),
-                            (status, _) => (status, 0, 0),
+                            // what else it says means nothing
+                            (status, granted) => (status, granted.unwrap_or(0), 0),
                         }
                     }
                     CLOSE => {
@@ -1263,6 +1264,7 @@ fn a_connect_that_fails_at_once_has_one_answer() {
     ] {
         let e = w.one(&c);
         assert_eq!((e.kind, e.status, e.context, e.handle), (EventKind::CmdReply, code(status), c.context, Handle::NONE), "{c:?}");
+        assert_eq!((e.local, e.remote), ((c.local_addr, c.local_port), (c.remote_addr, c.remote_port)), "as asked");
     }
     assert!(w.users.is_empty() && w.used.is_empty());
     assert_eq!((w.counts.done, w.counts.errors, w.counts.unknown, w.counts.created), (0, 25, 2, 0));
@@ -1387,6 +1389,41 @@ fn contexts_and_generations_are_numbers_of_32_bits() {
     assert_eq!(last.len(), usize::from(CONNECTIONS));
 }
 
+/// Each bit of what CONNECT and ACCEPT say goes where it belongs.
+///
+/// Covers: CM-13, MPA-41
+#[test]
+fn each_bit_of_a_command_arrives() {
+    let mut w = World::new(36);
+    w.listen(3, 1, 7000, (0, 0));
+    for n in [0x5555_5555_5555_5555u64, 0xaaaa_aaaa_aaaa_aaaa] {
+        let (addr, port, qpn, data_len, tos) = (n as u32, n as u16, n as u32 & 0xff_ffff, n as u16 & 0x1ff, n as u8);
+        let asked = Command { remote_addr: addr, remote_port: port, local_port: !port, data_addr: n, data_len, tos, qpn, ..connect(0) };
+        let (_, index) = w.connect(&asked);
+        let tuple = Tuple { local_ip: 0xc000_0201, remote_ip: addr, local_port: !port, remote_port: port };
+        assert_eq!(w.used[&index], tuple, "the address with a gateway");
+        w.told.clear();
+        w.note(RxNote::Synced, index);
+        let frame = Frame { flags: 0x40, rev: 1, data_len, ..Frame::default() };
+        let len = data_len + 20;
+        assert_eq!(w.told(), [Told::Frame { index, frame, addr: n }, Told::Tx { op: TxOp::Send, index, len, tos: tos & 0xfc }]);
+        w.frame(index, reply(0x40, 1));
+        let event = w.take()[0];
+        assert_eq!((event.local, event.remote), ((tuple.local_ip, !port), (addr, port)));
+        assert_eq!(w.bound[&index].qpn, qpn);
+        let (handle, _) = w.announced(3, REQUEST);
+        w.told.clear();
+        let accept = Command { handle, data_addr: n, data_len, tos, qpn, ..command(Opcode::Accept) };
+        assert_eq!(w.command(&accept)[1].kind, EventKind::Established);
+        let (told, index) = (w.told(), handle.index());
+        let frame = Frame { reply: true, ..frame };
+        assert!(told.contains(&Told::Frame { index, frame, addr: n }), "{told:?}");
+        assert!(told.contains(&Told::Tx { op: TxOp::Send, index, len, tos: tos & 0xfc }), "{told:?}");
+        assert_eq!(w.bound[&index].qpn, qpn);
+        w.finish();
+    }
+}
+
 /// With QUIET a command that goes well has no answer of its own; one that does not has.
 #[test]
 fn quiet_leaves_out_the_answer_that_says_nothing() {
@@ -1416,6 +1453,10 @@ fn each_time_wait_entry_keeps_its_port() {
             w.from_rx.push_back(RxMessage { note: RxNote::Closed as u64, index, waiting: true, wait, ..RxMessage::default() });
             w.take();
             assert_eq!(w.users.len(), usize::from(wait) + 1);
+        }
+        if round == 1 {
+            // what has to do with none of them changes none
+            w.one(&command(Opcode::Abort));
         }
         for wait in 0..32 {
             let left: Vec<_> = w.users.keys().copied().collect();
@@ -1457,6 +1498,35 @@ fn one_deadline_bounds_connect() {
     w.pass(CONNECT_TIMEOUT);
     assert_eq!(w.take(), []);
     w.finish();
+}
+
+/// Each deadline is its time-out from now, to the microsecond, over the whole range.
+///
+/// Covers: CM-34, MPA-42
+#[test]
+fn each_bit_of_a_time_out_counts() {
+    let mut w = World::new(37);
+    for n in [0x2aaa_aaaau32, 0x5555_5555] {
+        let (mpa, to_connect, close) = (n, !n >> 1, n >> 1);
+        w.m.mpa_timeout.set(mpa);
+        w.m.connect_timeout.set(to_connect);
+        w.m.close_timeout.set(close);
+        w.now = w.now.wrapping_add(n);
+        w.listen(0, n, 7000, (0, 0));
+        let index = w.syn(0, 1);
+        w.settle();
+        assert_eq!(w.deadlines.remove(&index), Some(w.now.wrapping_add(mpa)));
+        w.note(RxNote::Reset, index);
+        let (handle, index) = w.requested(&connect(0));
+        assert_eq!(w.deadlines[&index], w.now.wrapping_add(to_connect));
+        w.frame(index, reply(0x40, 1));
+        w.settle();
+        w.command(&Command { handle, ..command(Opcode::Disconnect) });
+        assert_eq!(w.deadlines[&index], w.now.wrapping_add(close));
+        let (_, index) = w.connect(&Command { timeout_us: n, ..connect(0) });
+        assert_eq!(w.deadlines[&index], w.now.wrapping_add(n));
+        w.finish();
+    }
 }
 
 /// A CONNECT that the set-up rules deny is answered by -EPERM; no port was taken for it and TCP never hears of it.
@@ -1886,10 +1956,12 @@ fn ird_and_ord_are_negotiated() {
         let (frame, _) = w.last_frame();
         assert_eq!((frame.ird_word, frame.ord_word, frame.flags, frame.rev), (words.0, words.1, 0x50, 2));
     }
-    let (_, index) = w.requested(&Command { ird: 2, ord: 6, ..connect(flag::ENHANCED | flag::PEER_TO_PEER) });
-    w.frame(index, Frame { ird_word: 0x8003, ord_word: 0x8005, ..reply(0x50, 2) });
-    let e = w.take()[0];
-    assert_eq!((e.kind, e.status, e.own, e.peer), (EventKind::ConnectReply, 0, (5, 3), (3, 5)));
+    for (flags, of_rtr) in [(flag::ENHANCED, 0), (flag::ENHANCED | flag::PEER_TO_PEER, 0x8000)] {
+        let (_, index) = w.requested(&Command { ird: 2, ord: 6, ..connect(flags) });
+        w.frame(index, Frame { ird_word: of_rtr | 3, ord_word: of_rtr | 5, ..reply(0x50, 2) });
+        let e = w.take()[0];
+        assert_eq!((e.kind, e.status, e.own, e.peer), (EventKind::ConnectReply, 0, (5, 3), (3, 5)));
+    }
     w.listen(0, 1, 7000, (0, 0));
     // the Request's words, what ACCEPT asks; own values and the words of the Reply, or none
     for (words, flags, asked, result) in [
@@ -2009,6 +2081,110 @@ fn an_index_waits_until_the_host_has_read_freed() {
         _ => None,
     });
     assert_eq!(back.collect::<Vec<_>>(), told);
+    w.finish();
+}
+
+/// What ends the stream while the private data of the Reply is on its way to the host comes after CONNECT_REPLY.
+///
+/// Covers: CM-3, CM-43
+#[test]
+fn the_end_comes_after_the_reply_whose_data_is_under_way() {
+    use EventKind::*;
+    for (end, then) in [
+        (Input::Fin, vec![(Disconnect, 0)]),
+        (Input::Reset, vec![(Close, code(Status::Reset)), (Freed, 0)]),
+        (Input::TimedOut, vec![(Close, code(Status::TimedOut)), (Freed, 0)]),
+        (Input::Unreachable, vec![(Close, code(Status::HostUnreachable)), (Freed, 0)]),
+        (Input::Excess, vec![(Close, code(Status::Protocol)), (Freed, 0)]),
+    ] {
+        let mut w = World::new(38);
+        let index = reach(&mut w, At::ReplyData).index();
+        w.take();
+        w.told.clear();
+        match end {
+            Input::Fin => w.note(RxNote::Fin, index),
+            Input::Reset => w.note(RxNote::Reset, index),
+            Input::TimedOut => w.from_tx.push_back((TxNote::TimedOut, index)),
+            Input::Unreachable => w.from_tx.push_back((TxNote::Unreachable, index)),
+            _ => w.results.push_back((Start::Excess, index, Frame::default())),
+        }
+        assert_eq!(w.brief(), [], "{end:?}");
+        w.finish_delivery();
+        let mut events = vec![(ConnectReply, 0)];
+        events.extend(then);
+        assert_eq!(w.brief(), events, "{end:?}");
+        let told = w.told();
+        assert!(w.bound.is_empty(), "nothing is bound that ends");
+        if end == Input::Fin {
+            assert!(told.iter().any(|t| matches!(t, Told::Tx { op: TxOp::Close, .. })), "{told:?}");
+            w.note(RxNote::Closed, index);
+            assert_eq!(w.brief(), [(Close, 0), (Freed, 0)]);
+        }
+        w.finish();
+    }
+}
+
+/// What `tcp::rx` and `mpa::start_rx` say waits for the job that is under way, whatever that is and in whatever clock it comes; if more comes than the
+/// queue holds, the rest waits outside.
+///
+/// Covers: CM-43
+#[test]
+fn no_message_is_lost_behind_a_job() {
+    let mut w = World::new(39);
+    w.listen(1, 1, 7000, (0, 0));
+    for job in 0..14 {
+        for clocks in 0..12 {
+            let (other, busy) = w.requested(&connect(0));
+            w.frame(busy, reply(0x40, 1));
+            w.take();
+            let (_, index) = w.requested(&connect(0));
+            match job {
+                0 => w.faults.push_back(busy),
+                1 => w.expired.push_back(busy),
+                2 => w.from_tx.push_back((TxNote::TimedOut, busy)),
+                // an event, `Freed` and `freed_read` come of it
+                3 => w.note(RxNote::Reset, busy),
+                4 => w.commands.push_back(Command { handle: other, ..command(Opcode::Abort) }),
+                5 => w.commands.push_back(command(Opcode::Abort)),
+                6 => w.listeners.push_back(Listener { slot: 2, live: true, generation: 1, ..Listener::default() }),
+                7 => w.unlisten(2, 1),
+                8 => w.news.push_back((QpNote::Drained, busy)),
+                9 => w.news.push_back((QpNote::Cut, busy)),
+                10 => w.news.push_back((QpNote::Heard, busy)),
+                11 => w.news.push_back((QpNote::Terminated, busy)),
+                12 => w.news.push_back((QpNote::Failed, busy)),
+                _ => w.note(RxNote::Fin, busy),
+            }
+            for _ in 0..clocks {
+                w.tick();
+            }
+            w.frame(index, reply(0x40, 1));
+            let events = w.take();
+            let answers = events.iter().filter(|e| (e.kind, e.status) == (EventKind::ConnectReply, 0)).count();
+            assert_eq!(answers, 1, "job {job}, {clocks} clocks: {events:?}");
+            w.finish();
+        }
+    }
+    // the port database answers the first late
+    w.syn(1, 0);
+    w.port_delay = 2000;
+    while w.port_replies.is_empty() {
+        w.tick();
+    }
+    let late: Vec<u16> = (1..25).map(|port| w.syn(1, port)).collect();
+    for index in &late {
+        w.note(RxNote::Synced, *index);
+        w.frame(*index, REQUEST);
+    }
+    for _ in 0..1000 {
+        w.tick();
+    }
+    assert!(w.port_delay > 0);
+    let inside = 1 + 3 * late.len() - w.from_rx.len() - w.results.len();
+    assert_eq!(inside, 16, "the one that the port database holds up is among them");
+    let events = w.take();
+    let announced: BTreeSet<u16> = events.iter().map(|e| e.handle.index()).collect();
+    assert_eq!((events.len(), announced), (late.len(), late.into_iter().collect()));
     w.finish();
 }
 
