@@ -20,6 +20,7 @@ use std::{
     fmt::Write as _,
     fs,
     io::{BufRead, BufReader},
+    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::mpsc,
@@ -32,6 +33,9 @@ const PASS_PERCENT: usize = 80;
 const PROOF_SECONDS: u32 = 30;
 /// Kinds of mutation.
 const MODES: &[&str] = &["inv", "const0", "const1"];
+/// What ends a process that has used the processor for too long.
+const SIGXCPU: i32 = 24;
+const SIGKILL: i32 = 9;
 /// Width of `mutsel`.
 const SELECT_BITS: u32 = 16;
 
@@ -178,7 +182,6 @@ fn block_run(block: &Emitted, options: &Options) -> Result<Outcome> {
     if run_test(&binary, 0, Duration::from_secs(900))? != Fate::Survived {
         return fail(format!("{}: its tests fail on the netlist with no mutant switched on", block.name));
     }
-    // generous, because two runs share the machine with whatever else runs
     let limit = started.elapsed() * 6 + Duration::from_secs(10);
     let fates = tools::in_parallel(options.jobs, &mutants, |m| run_test(&binary, m.number, limit));
     let mut fates = fates.into_iter().collect::<Result<Vec<_>>>()?;
@@ -329,11 +332,14 @@ fn build(package: &str, test: &str, dir: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Runs the test with a mutant switched on, until it ends, a first case fails, or `limit` is over.
+/// Runs the test with a mutant switched on, until it ends, a first case fails, or it has used the processor for `limit`. A test that waits for something
+/// else for ever ends after ten times that; less would take a busy machine for a hang.
 fn run_test(binary: &Path, mutant: usize, limit: Duration) -> Result<Fate> {
     let shown = |e| Error(format!("{}: {e}", binary.display()));
-    let mut child = Command::new(binary)
-        .args(["--quiet", "--test-threads=1"])
+    let mut child = Command::new("sh")
+        .args(["-c", "ulimit -t \"$1\"; exec \"$0\" --quiet --test-threads=1"])
+        .arg(binary)
+        .arg(limit.as_secs().to_string())
         .env("IRONWARP_MUTANT", mutant.to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -349,10 +355,14 @@ fn run_test(binary: &Path, mutant: usize, limit: Duration) -> Result<Fate> {
         // the receiver is gone when the time was over
         let _ = send.send(one_failed);
     });
-    let fate = match failed.recv_timeout(limit) {
+    let fate = match failed.recv_timeout(limit * 10) {
         Ok(true) => Fate::Killed,
-        Ok(false) if child.wait().map_err(shown)?.success() => Fate::Survived,
-        Ok(false) => Fate::Killed,
+        Ok(false) => match child.wait().map_err(shown)? {
+            end if end.success() => Fate::Survived,
+            // the soft limit and the hard one are the same, so it is either
+            end if matches!(end.signal(), Some(SIGXCPU | SIGKILL)) => Fate::Hung,
+            _ => Fate::Killed,
+        },
         Err(_) => Fate::Hung,
     };
     // it may have ended by itself
@@ -412,6 +422,7 @@ fn report(options: &Options, outcomes: &[Outcome], notes: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_line_of_the_list_is_read() {
@@ -436,6 +447,24 @@ mod tests {
         let whole = unmutated(&broken);
         assert_eq!(whole["cells"]["x"]["connections"], json!({ "A": ["0"], "B": [3], "Y": [4] }));
         assert_eq!(whole["ports"], broken["ports"]);
+    }
+
+    #[test]
+    fn a_test_that_does_not_end_is_told_from_one_that_fails() {
+        let dir = std::env::temp_dir().join(format!("xtask-mutants-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory");
+        for (text, fate) in [
+            ("exit 0", Fate::Survived),
+            ("exit 1", Fate::Killed),
+            ("echo a ... FAILED; exec sleep 60", Fate::Killed),
+            ("while :; do :; done", Fate::Hung),
+        ] {
+            let path = dir.join("test");
+            fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("written");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("set");
+            assert_eq!(run_test(&path, 0, Duration::from_secs(1)).ok(), Some(fate), "{text}");
+        }
+        fs::remove_dir_all(&dir).expect("removed");
     }
 
     #[test]
