@@ -178,6 +178,9 @@ fn a_served_adapter_passes_the_self_test_by_interrupt_and_by_looking() {
 
     let info = &values(&good(&["devinfo", "--json", "--device", &device]))[0];
     assert_eq!((&info["transport"], &info["link_layer"]), (&"iWARP".into(), &"Ethernet".into()));
+    let limits = ["max_qp_wr", "max_sge", "max_inline_data", "max_cqe", "max_qp_rd_atom"].map(|name| info[name].as_u64());
+    assert_eq!(limits, [4096, 4, 64, 4096, 8].map(Some), "{info}");
+    assert!(["max_qp", "max_cq", "max_mr"].iter().all(|name| info[name].as_u64() >= Some(31)), "{info}");
     let text = good(&["devinfo", "--device", &device]);
     assert!(text.contains("transport:") && text.contains("iWARP (1)"), "{text}");
     let stats = &values(&good(&["stats", "--json", "--device", &device]))[0];
@@ -243,17 +246,18 @@ fn mistakes_are_told_with_what_to_do() {
 }
 
 /// A server and a client of the same command on two adapters; what the client printed.
-fn both(served: &Served, command: &str, arguments: &[&str], client: &[&str]) -> String {
+fn both(served: &Served, command: &[&str], server: &[&str], client: &[&str]) -> String {
     let device = |n: &str| format!("sim:{}", served.path(&format!("{n}.sock")).display());
-    let mut server = ironwarp(&[command, "--device", &device("b"), "--address", "192.0.2.2/24", "--mac", "02:1b:ad:00:00:02"])
-        .args(arguments)
+    let mut server = ironwarp(command)
+        .args(["--device", &device("b"), "--address", "192.0.2.2/24", "--mac", "02:1b:ad:00:00:02"])
+        .args(server)
         .stdout(Stdio::piped())
         .spawn()
         .expect("ironwarp starts");
     // the client's first SYN may be too early: then it is refused, and asks again
     let start = Instant::now();
     let text = loop {
-        let output = run(&[&[command, "--device", &device("a"), "--address", "192.0.2.1/24"], arguments, client].concat());
+        let output = run(&[command, &["--device", &device("a"), "--address", "192.0.2.1/24"], client].concat());
         if output.status.success() {
             break String::from_utf8(output.stdout).expect("UTF-8");
         }
@@ -288,7 +292,7 @@ fn pair_of_adapters() -> Served {
 #[test]
 fn cmtime_prints_a_row_for_each_step_and_one_for_plain_sockets() {
     let served = pair_of_adapters();
-    let text = both(&served, "cmtime", &["-c", "6"], &["-s", "192.0.2.2"]);
+    let text = both(&served, &["cmtime", "-c", "6"], &[], &["-s", "192.0.2.2"]);
     let steps: Vec<_> = text.lines().skip(1).map(|row| row[..14].trim_end().to_owned()).collect();
     assert_eq!(
         steps,
@@ -304,7 +308,38 @@ fn cmtime_prints_a_row_for_each_step_and_one_for_plain_sockets() {
 #[test]
 fn ucmatose_opens_and_closes_twenty_connections_at_once() {
     let served = pair_of_adapters();
-    let text = both(&served, "ucmatose", &["-c", "20", "-C", "0"], &["-s", "192.0.2.2"]);
+    let text = both(&served, &["ucmatose", "-c", "20", "-C", "0"], &[], &["-s", "192.0.2.2"]);
     assert_eq!(text.lines().filter(|line| *line == "disconnected").count(), 20, "{text}");
     assert!(text.ends_with("return status 0\n"), "{text}");
+}
+
+#[test]
+fn ucmatose_sends_messages_on_every_connection() {
+    let served = pair_of_adapters();
+    let text = both(&served, &["ucmatose", "-c", "5", "-C", "3"], &[], &["-s", "192.0.2.2"]);
+    assert!(text.contains("data transfers complete") && text.ends_with("return status 0\n"), "{text}");
+}
+
+#[test]
+fn rping_finds_on_two_adapters_what_it_sent() {
+    let served = pair_of_adapters();
+    for (size, rounds) in [("16", "3"), ("1441", "2"), ("70000", "1")] {
+        let text = both(&served, &["rping", "-S", size, "-V"], &["-s"], &["-c", "-a", "192.0.2.2", "-C", rounds]);
+        assert_eq!(text, format!("client DISCONNECT EVENT... {rounds} rounds of {size} octets\n"));
+    }
+}
+
+#[test]
+fn perf_measures_every_verb_on_two_adapters() {
+    let served = pair_of_adapters();
+    for verb in ["send", "write", "read"] {
+        // more messages than either queue holds
+        for (measure, size, figure) in [("bw", 3000, "bw_average_mib_s"), ("lat", 64, "t_typical_us")] {
+            let octets = size.to_string();
+            let test = ["--json", "perf", verb, measure, "-s", &octets, "-n", "9", "-t", "4", "-r", "6", "-e"];
+            let report = &values(&both(&served, &test, &[], &["192.0.2.2"]))[0];
+            assert_eq!((&report["bytes"], &report["iterations"]), (&size.into(), &9.into()), "{verb} {measure}: {report}");
+            assert!(report[figure].as_f64() > Some(0.0), "{verb} {measure}: {report}");
+        }
+    }
 }

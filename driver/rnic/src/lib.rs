@@ -28,6 +28,7 @@ mod pci;
 mod pending;
 mod ports;
 mod private_data;
+pub mod queues;
 mod ring;
 mod rnic;
 mod rule;

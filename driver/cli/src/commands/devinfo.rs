@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `devinfo`: the fields and the look of `ibv_devinfo -v`. What an adapter does not have yet (QPs, MRs ...) is left out.
+//! `devinfo`: the fields and the look of `ibv_devinfo -v`. Of an adapter that moves no data the limits of work requests are left out.
 use crate::{
     device::{Device as Way, DeviceArgs},
     output::line,
@@ -94,7 +94,7 @@ fn mtu_class(octets: u32) -> Value {
 fn rows(info: &DeviceInfo) -> Vec<(usize, &'static str, Value)> {
     let number = |n: u32| Value::Number(n.into());
     let enabled = info.status & status_bits::ENABLED != 0;
-    vec![
+    let mut rows = vec![
         (0, "hca_id", Value::Text(info.location.clone())),
         (1, "transport", Value::Named("iWARP", 1)),
         (1, "fw_ver", Value::Text(format!("{}.{}", info.version.0, info.version.1))),
@@ -104,6 +104,9 @@ fn rows(info: &DeviceInfo) -> Vec<(usize, &'static str, Value)> {
         (1, "vendor_part_id", Value::Number(PCI_DEVICE.into())),
         (1, "hw_ver", number(info.version.0.into())),
         (1, "phys_port_cnt", Value::Number(1)),
+    ];
+    rows.extend(info.attr().iter().flat_map(limits));
+    rows.extend([
         (1, "max_listeners", number(info.max_listeners.into())),
         (1, "listeners_live", number(info.listeners_live)),
         (1, "max_connections", number(info.max_connections.into())),
@@ -121,13 +124,33 @@ fn rows(info: &DeviceInfo) -> Vec<(usize, &'static str, Value)> {
         (3, "link_mtu", number(info.mtu)),
         (3, "mac", Value::Text(info.mac.to_string())),
         (3, "link_layer", Value::Text("Ethernet".into())),
+    ]);
+    rows
+}
+
+/// Of the verbs.
+fn limits(device: &DeviceAttr) -> Vec<(usize, &'static str, Value)> {
+    let number = |n: u32| Value::Number(n.into());
+    vec![
+        (1, "max_mr_size", Value::Hex(device.max_mr_size)),
+        (1, "max_qp", number(device.max_qp)),
+        (1, "max_qp_wr", number(device.max_qp_wr)),
+        (1, "max_sge", number(device.max_sge)),
+        (1, "max_inline_data", number(device.max_inline_data)),
+        (1, "max_cq", number(device.max_cq)),
+        (1, "max_cqe", number(device.max_cqe)),
+        (1, "max_mr", number(device.max_mr)),
+        (1, "max_pd", number(device.max_pd)),
+        (1, "max_qp_rd_atom", number(device.max_qp_rd_atom.into())),
+        (1, "max_qp_init_rd_atom", number(device.max_qp_init_rd_atom.into())),
+        (1, "atomic_cap", Value::Named("ATOMIC_NONE", 0)),
     ]
 }
 
 /// What any device of the verbs says of itself.
 fn rows_of_verbs(device: &DeviceAttr, port: &PortAttr) -> Vec<(usize, &'static str, Value)> {
     let number = |n: u32| Value::Number(n.into());
-    vec![
+    let mut rows = vec![
         (0, "hca_id", Value::Text(device.name.clone())),
         (1, "transport", Value::Named("iWARP", 1)),
         (1, "fw_ver", Value::Text(device.fw_ver.clone())),
@@ -137,24 +160,17 @@ fn rows_of_verbs(device: &DeviceAttr, port: &PortAttr) -> Vec<(usize, &'static s
         (1, "vendor_part_id", number(device.vendor_part_id)),
         (1, "hw_ver", Value::Hex(device.hw_ver.into())),
         (1, "phys_port_cnt", Value::Number(1)),
-        (1, "max_mr_size", Value::Hex(device.max_mr_size)),
-        (1, "max_qp", number(device.max_qp)),
-        (1, "max_qp_wr", number(device.max_qp_wr)),
-        (1, "max_sge", number(device.max_sge)),
-        (1, "max_cq", number(device.max_cq)),
-        (1, "max_cqe", number(device.max_cqe)),
-        (1, "max_mr", number(device.max_mr)),
-        (1, "max_pd", number(device.max_pd)),
-        (1, "max_qp_rd_atom", number(device.max_qp_rd_atom.into())),
-        (1, "max_qp_init_rd_atom", number(device.max_qp_init_rd_atom.into())),
-        (1, "atomic_cap", Value::Named("ATOMIC_NONE", 0)),
+    ];
+    rows.extend(limits(device));
+    rows.extend([
         (2, "port", Value::Number(1)),
         (3, "state", if port.state == PortState::Active { Value::Named("PORT_ACTIVE", 4) } else { Value::Named("PORT_DOWN", 1) }),
         (3, "max_mtu", mtu_class(port.max_mtu)),
         (3, "active_mtu", mtu_class(port.active_mtu)),
         (3, "link_mtu", number(port.active_mtu)),
         (3, "link_layer", Value::Text("Ethernet".into())),
-    ]
+    ]);
+    rows
 }
 
 #[cfg(test)]

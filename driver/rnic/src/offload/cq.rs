@@ -4,10 +4,10 @@
 //! What a queue pair had posted when its connection ended completes here as flushed, after everything that the adapter wrote: it writes nothing after CLOSE, so when the ring is
 //! found empty behind a CLOSE, what is still posted is exactly what is to be flushed.
 use super::{lock, qp::QpEntry, Shared};
-use crate::dma::DmaMemory;
+use crate::{dma::DmaMemory, queues::CompletionRing};
 use ironwarp_abi::{
     reg,
-    work::{arm, CompletionOpcode, CompletionStatus, COMPLETION_OCTETS},
+    work::{arm, cq_head, Completion, CompletionOpcode, CompletionStatus},
 };
 use ironwarp_verbs::{Cq, Errno, Wc, WcStatus};
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
@@ -29,30 +29,10 @@ pub(super) enum Side {
     Recv,
 }
 
-struct Ring {
-    memory: Arc<DmaMemory>,
-    log2: u16,
-    head: u16,
-    /// As the adapter knows it.
-    told: u16,
-}
-
-impl Ring {
-    /// The next entry, if it is there.
-    fn next(&mut self) -> Option<[u32; COMPLETION_OCTETS / 4]> {
-        let at = usize::from(self.head) % (1 << self.log2) * COMPLETION_OCTETS;
-        let phase = self.head >> self.log2 & 1 == 0;
-        let last = self.memory.read_u32(at + COMPLETION_OCTETS - 4);
-        if (last & 1 == 1) != phase {
-            return None;
-        }
-        self.head = self.head.wrapping_add(1);
-        Some(std::array::from_fn(|i| self.memory.read_u32(at + 4 * i)))
-    }
-}
-
 struct State {
-    ring: Ring,
+    ring: CompletionRing,
+    /// Index of the next entry, as the adapter knows it.
+    told: u16,
     /// Completions that the driver made.
     own: VecDeque<Wc>,
 }
@@ -92,8 +72,7 @@ impl OffloadCq {
     pub(super) fn new(shared: &Arc<Shared>, cqn: u16, iova: u64, memory: Arc<DmaMemory>, log2: u16) -> Result<Self, Errno> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(std::io::Error::from)?;
         let notice = Arc::new(CqNotice { event, overflown: AtomicBool::new(false) });
-        let ring = Ring { memory, log2, head: 0, told: 0 };
-        let state = Mutex::new(State { ring, own: VecDeque::new() });
+        let state = Mutex::new(State { ring: CompletionRing::new(memory, log2), told: 0, own: VecDeque::new() });
         Ok(OffloadCq { shared: Arc::downgrade(shared), cqn, iova, state, flushing: Mutex::default(), notice })
     }
     pub(super) fn cqn(&self) -> u16 {
@@ -107,15 +86,15 @@ impl OffloadCq {
         lock(&self.flushing).push((Arc::downgrade(qp), side));
         self.notice.wake();
     }
-    fn doorbell(&self, ring: &mut Ring, arm: u32) -> Result<(), Errno> {
+    fn doorbell(&self, state: &mut State, arm: u32) -> Result<(), Errno> {
         let shared = self.shared.upgrade().ok_or(Errno::NoDevice)?;
-        ring.told = ring.head;
-        shared.ring(reg::CQ_HEAD, arm | u32::from(self.cqn) << 16 | u32::from(ring.head))
+        state.told = state.ring.head();
+        shared.ring(reg::CQ_HEAD, cq_head(self.cqn, state.told, arm))
     }
     /// What an entry of the adapter says; None if no queue pair knows of it.
-    fn judge(&self, shared: &Shared, w: &[u32]) -> Option<Wc> {
-        let (wqe, opcode, status) = (w[0] as u16, (w[0] >> 16) as u8, (w[0] >> 24) as u8);
-        let qpn = w[2] & 0xffff;
+    fn judge(&self, shared: &Shared, completion: &Completion) -> Option<Wc> {
+        let Completion { wqe, opcode, status, len, invalidated, solicited, stag, .. } = *completion;
+        let qpn = u32::from(completion.qpn);
         let receive = opcode == CompletionOpcode::Receive as u8;
         let entry = shared.qps.get(qpn)?;
         let posted = entry.complete(if receive { Side::Recv } else { Side::Send }, wqe)?;
@@ -133,10 +112,10 @@ impl OffloadCq {
             wr_id: posted.wr_id,
             status,
             opcode: posted.opcode,
-            byte_len: w[1],
+            byte_len: len,
             qp_num: qpn,
-            invalidated: (receive && w[2] >> 16 & 1 == 1).then_some(w[3]),
-            solicited: receive && w[2] >> 17 & 1 == 1,
+            invalidated: (receive && invalidated).then_some(stag),
+            solicited: receive && solicited,
         })
     }
 }
@@ -153,7 +132,7 @@ impl Cq for OffloadCq {
         let flushing = std::mem::take(&mut *lock(&self.flushing));
         let shared = self.shared.upgrade();
         while to.len() - before < max && state.own.is_empty() {
-            let (Some(shared), Some(entry)) = (&shared, state.ring.next()) else { break };
+            let (Some(shared), Some(entry)) = (&shared, state.ring.take()) else { break };
             match self.judge(shared, &entry) {
                 Some(wc) => to.push(wc),
                 None => shared.counts.stray_completion(),
@@ -183,9 +162,9 @@ impl Cq for OffloadCq {
             to.push(wc);
         }
         // entries are given back in time: a quarter of the ring, or all when there is nothing else to do
-        let used = state.ring.head.wrapping_sub(state.ring.told);
+        let used = state.ring.head().wrapping_sub(state.told);
         if used > 0 && (empty || used >= 1 << state.ring.log2.saturating_sub(2)) && shared.is_some() {
-            match self.doorbell(&mut state.ring, arm::NOT) {
+            match self.doorbell(state, arm::NOT) {
                 Ok(()) | Err(Errno::NoDevice) => {}
                 Err(e) => return Err(e),
             }
@@ -203,7 +182,7 @@ impl Cq for OffloadCq {
         if !lock(&self.flushing).is_empty() || !state.own.is_empty() {
             self.notice.wake();
         }
-        self.doorbell(&mut state.ring, if solicited_only { arm::SOLICITED } else { arm::NEXT })
+        self.doorbell(&mut state, if solicited_only { arm::SOLICITED } else { arm::NEXT })
     }
     fn wait(&self, timeout: Duration) -> Result<bool, Errno> {
         let until = Instant::now() + timeout;

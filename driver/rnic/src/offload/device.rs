@@ -5,10 +5,11 @@ use super::{
     explained, lock,
     qp::{OffloadQp, QUEUE_LOG2_MAX},
     region::OffloadPd,
-    Offload, Shared,
+    DataPath, Offload, OffloadConfig, Shared,
 };
+use crate::{device::DeviceInfo, queues::CompletionRing};
 use ironwarp_abi::{
-    work::{COMPLETION_OCTETS, INLINE_OCTETS, SGES},
+    work::{INLINE_OCTETS, SGES},
     Command, PCI_DEVICE, PCI_VENDOR,
 };
 use ironwarp_iwcm::{Errno, Provider};
@@ -26,13 +27,21 @@ pub(super) struct Counts {
     refused_requests: AtomicU64,
     stray_completions: AtomicU64,
     next_pd: AtomicU16,
+    pub(super) attr: DeviceAttr,
     max_mtu: u32,
     mtu: u32,
 }
 
 impl Counts {
-    pub(super) fn new(max_mtu: u32, mtu: u32) -> Self {
-        Counts { refused_requests: AtomicU64::new(0), stray_completions: AtomicU64::new(0), next_pd: AtomicU16::new(1), max_mtu, mtu }
+    pub(super) fn new(info: &DeviceInfo, config: &OffloadConfig) -> Self {
+        Counts {
+            refused_requests: AtomicU64::new(0),
+            stray_completions: AtomicU64::new(0),
+            next_pd: AtomicU16::new(1),
+            attr: attr(info, config),
+            max_mtu: info.max_mtu,
+            mtu: info.mtu,
+        }
     }
     pub(super) fn refused_request(&self) {
         self.refused_requests.fetch_add(1, Ordering::Relaxed);
@@ -43,29 +52,41 @@ impl Counts {
     }
 }
 
+impl DeviceInfo {
+    /// What the verbs of this adapter say of it; none if it moves no data.
+    pub fn attr(&self) -> Option<DeviceAttr> {
+        DataPath::of(self).map(|_| attr(self, &OffloadConfig::default()))
+    }
+}
+
+fn attr(info: &DeviceInfo, config: &OffloadConfig) -> DeviceAttr {
+    let data_path = DataPath::of(info);
+    let work = |most| if data_path.is_some() { most } else { 0 };
+    let [a, b, c, d, e, f] = info.mac.0;
+    DeviceAttr {
+        name: config.name.clone(),
+        fw_ver: env!("CARGO_PKG_VERSION").into(),
+        node_guid: u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f]),
+        vendor_id: PCI_VENDOR.into(),
+        vendor_part_id: PCI_DEVICE.into(),
+        hw_ver: ironwarp_abi::ABI_VERSION >> 16,
+        max_qp: data_path.map_or(info.max_connections, |d| d.max_qps - 1).into(),
+        max_cq: data_path.map_or(u16::MAX, |d| d.max_cqs - 1).into(),
+        max_cqe: MAX_CQE,
+        max_qp_wr: work(1 << QUEUE_LOG2_MAX),
+        max_sge: work(SGES as u32),
+        max_inline_data: work(INLINE_OCTETS as u32),
+        max_mr: data_path.map_or(0, |d| (1 << d.regions_log2) - 1),
+        max_mr_size: data_path.map_or(0, |_| (1 << 48) - 1),
+        max_pd: u32::from(u16::MAX),
+        max_qp_rd_atom: config.max_ird,
+        max_qp_init_rd_atom: config.max_ord,
+    }
+}
+
 impl Device for Offload {
     fn query(&self) -> DeviceAttr {
-        let shared = &self.shared;
-        let work = |most| if shared.data_path.is_some() { most } else { 0 };
-        DeviceAttr {
-            name: shared.config.name.clone(),
-            fw_ver: env!("CARGO_PKG_VERSION").into(),
-            node_guid: shared.node_guid,
-            vendor_id: PCI_VENDOR.into(),
-            vendor_part_id: PCI_DEVICE.into(),
-            hw_ver: ironwarp_abi::ABI_VERSION >> 16,
-            max_qp: shared.qps.max(),
-            max_cq: shared.data_path.map_or(u16::MAX, |d| d.max_cqs - 1).into(),
-            max_cqe: MAX_CQE,
-            max_qp_wr: work(1 << QUEUE_LOG2_MAX),
-            max_sge: work(SGES as u32),
-            max_inline_data: work(INLINE_OCTETS as u32),
-            max_mr: shared.data_path.map_or(0, |d| (1 << d.regions_log2) - 1),
-            max_mr_size: shared.data_path.map_or(0, |_| (1 << 48) - 1),
-            max_pd: u32::from(u16::MAX),
-            max_qp_rd_atom: shared.config.max_ird,
-            max_qp_init_rd_atom: shared.config.max_ord,
-        }
+        self.shared.counts.attr.clone()
     }
     fn query_port(&self) -> PortAttr {
         let alive = lock(&self.shared.inner).rnic.is_some();
@@ -112,7 +133,7 @@ impl Shared {
         let cqn = (1..max).find(|cqn| !cqs.contains_key(cqn)).ok_or(Errno::NoMemory)?;
         let (iova, memory) = self
             .with_rnic(|rnic, _| {
-                let (iova, memory) = rnic.share(COMPLETION_OCTETS << log2)?;
+                let (iova, memory) = rnic.share(CompletionRing::octets(log2))?;
                 if self.data_path.is_some() {
                     if let Err(e) = rnic.object(Command::create_cq(0, cqn.into(), iova, log2)) {
                         drop(rnic.unshare(iova));

@@ -22,10 +22,10 @@ mod device;
 mod dispatch;
 mod qp;
 mod region;
-mod work;
 
 use crate::{
     connection::{AcceptParam, ConnectParam, Connection},
+    device::DeviceInfo,
     error::{Error, Refusal},
     pending::Listener,
     rnic::Rnic,
@@ -101,7 +101,6 @@ struct Inner {
 
 struct Shared {
     config: OffloadConfig,
-    node_guid: u64,
     inner: Mutex<Inner>,
     /// `raised` moved.
     progress: Condvar,
@@ -126,6 +125,13 @@ struct DataPath {
     regions_log2: u32,
 }
 
+impl DataPath {
+    fn of(info: &DeviceInfo) -> Option<Self> {
+        let DeviceInfo { max_qps, max_cqs, regions_log2, .. } = *info;
+        (max_qps > 0 && max_cqs > 0).then_some(DataPath { max_qps, max_cqs, regions_log2: regions_log2.into() })
+    }
+}
+
 /// A poisoned lock guards tables that are valid between any two statements.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -140,15 +146,10 @@ impl Offload {
             return Err(Error::Config("this adapter makes no connections; use one that was built with them".into()));
         }
         let wake = Wake::new(&rnic)?;
-        let data_path = (info.max_qps > 0 && info.max_cqs > 0).then_some(DataPath {
-            max_qps: info.max_qps,
-            max_cqs: info.max_cqs,
-            regions_log2: info.regions_log2.into(),
-        });
-        let [a, b, c, d, e, f] = info.mac.0;
+        let data_path = DataPath::of(&info);
+        let counts = Counts::new(&info, &config);
         let shared = Arc::new(Shared {
             config,
-            node_guid: u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f]),
             inner: Mutex::new(Inner {
                 rnic: Some(rnic),
                 listeners: HashMap::new(),
@@ -159,11 +160,11 @@ impl Offload {
             }),
             progress: Condvar::new(),
             wake,
-            qps: QpTable::new(data_path.map_or(info.max_connections, |d| d.max_qps - 1).into()),
+            qps: QpTable::new(counts.attr.max_qp),
             data_path,
             stags: Mutex::default(),
             cqs: Mutex::default(),
-            counts: Counts::new(info.max_mtu, info.mtu),
+            counts,
         });
         let runs = shared.clone();
         let dispatcher = std::thread::Builder::new().name("rnic-events".into()).spawn(move || dispatch::run(&runs))?;
@@ -270,7 +271,7 @@ impl Provider for Offload {
         let addresses = self.with_rnic(|rnic| rnic.addresses()).unwrap_or_default();
         ProviderAttr {
             name: self.shared.config.name.clone(),
-            node_guid: self.shared.node_guid,
+            node_guid: self.shared.counts.attr.node_guid,
             addresses: addresses.into_iter().map(IpAddr::V4).collect(),
             max_ird: self.shared.config.max_ird,
             max_ord: self.shared.config.max_ord,

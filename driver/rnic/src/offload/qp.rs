@@ -12,11 +12,12 @@
 //! | ERROR | modify (IDLE), without a connection | IDLE |
 use super::{
     cq::{CqNotice, OffloadCq, Side},
-    errno, lock,
-    work::{Posted, WorkQueue},
-    Shared,
+    errno, lock, Shared,
 };
-use crate::connection::Connection;
+use crate::{
+    connection::Connection,
+    queues::{Posted, WorkQueue},
+};
 use ironwarp_abi::{
     reg,
     work::{qp_flag, INLINE_OCTETS, SGES},
@@ -182,9 +183,6 @@ pub(super) struct QpTable {
 impl QpTable {
     pub(super) fn new(max: u32) -> Self {
         QpTable { max, table: Mutex::new((BTreeMap::new(), 0)) }
-    }
-    pub(super) const fn max(&self) -> u32 {
-        self.max
     }
     pub(super) fn get(&self, qpn: u32) -> Option<Arc<QpEntry>> {
         lock(&self.table).0.get(&qpn).cloned()

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Work queues of a queue pair: rings in shared memory that the adapter reads, and what the driver keeps of each entry until it completes.
+//! The rings of the data path in memory that host and adapter share, for one user at a time: work queues that the adapter reads, with what the driver keeps of each entry
+//! until it completes, and completion queues. [`crate::Offload`] makes verbs of them.
 //!
 //! Indices run freely modulo 2^16, as in the adapter. Completions come in the order of posting, so one that comes ends all entries before it: those that asked for
 //! no completion have succeeded (`ironwarp_abi::work`). What is left when the connection is over is flushed, once, in order (TD-5).
 use crate::dma::DmaMemory;
-use ironwarp_abi::work::{send_flag, SendOpcode, INLINE_OCTETS, RECV_OCTETS, SEND_OCTETS, SGES};
+use ironwarp_abi::work::{send_flag, Completion, SendOpcode, COMPLETION_OCTETS, INLINE_OCTETS, RECV_OCTETS, SEND_OCTETS, SGES};
 use ironwarp_verbs::{Errno, RecvWr, SendFlags, SendOp, SendWr, Sge, WcOpcode};
 use std::{collections::VecDeque, sync::Arc};
 
@@ -15,19 +16,21 @@ const SEND_SGES: usize = 32;
 
 /// What is kept of an entry.
 #[derive(Clone, Debug)]
-pub(super) struct Posted {
-    pub(super) wr_id: u64,
-    pub(super) opcode: WcOpcode,
+pub struct Posted {
+    /// Its user's number of it.
+    pub wr_id: u64,
+    /// What it does.
+    pub opcode: WcOpcode,
     /// As it stands in the ring, for a ring that is laid anew.
     entry: Vec<u8>,
 }
 
-/// One ring.
+/// One work queue.
 #[derive(Debug)]
-pub(super) struct WorkQueue {
+pub struct WorkQueue {
     memory: Arc<DmaMemory>,
-    pub(super) iova: u64,
-    pub(super) log2: u16,
+    pub(crate) iova: u64,
+    pub(crate) log2: u16,
     octets: usize,
     /// Index of the next entry to post.
     tail: u16,
@@ -36,29 +39,35 @@ pub(super) struct WorkQueue {
 
 impl WorkQueue {
     /// log2 of the entries of a ring for `work` requests.
-    pub(super) fn log2_for(work: u32) -> u16 {
+    pub fn log2_for(work: u32) -> u16 {
         work.max(1).next_power_of_two().trailing_zeros() as u16
     }
-    pub(super) fn send_octets(log2: u16) -> usize {
+    /// Octets of a send queue of 2^`log2` entries.
+    pub fn send_octets(log2: u16) -> usize {
         SEND_OCTETS << log2
     }
-    pub(super) fn recv_octets(log2: u16) -> usize {
+    /// Octets of a receive queue of 2^`log2` entries.
+    pub fn recv_octets(log2: u16) -> usize {
         RECV_OCTETS << log2
     }
     fn new(memory: Arc<DmaMemory>, iova: u64, log2: u16, octets: usize) -> Self {
         WorkQueue { memory, iova, log2, octets, tail: 0, posted: VecDeque::new() }
     }
-    pub(super) fn send(memory: Arc<DmaMemory>, iova: u64, log2: u16) -> Self {
+    /// An empty send queue in `memory`, which the adapter reaches at `iova`.
+    pub fn send(memory: Arc<DmaMemory>, iova: u64, log2: u16) -> Self {
         Self::new(memory, iova, log2, SEND_OCTETS)
     }
-    pub(super) fn recv(memory: Arc<DmaMemory>, iova: u64, log2: u16) -> Self {
+    /// An empty receive queue.
+    pub fn recv(memory: Arc<DmaMemory>, iova: u64, log2: u16) -> Self {
         Self::new(memory, iova, log2, RECV_OCTETS)
     }
     /// Entries that are not complete.
-    pub(super) fn len(&self) -> usize {
+    #[allow(clippy::len_without_is_empty)] // a number among others
+    pub fn len(&self) -> usize {
         self.posted.len()
     }
-    pub(super) fn tail(&self) -> u16 {
+    /// Index of the next entry to post: what the doorbell says.
+    pub fn tail(&self) -> u16 {
         self.tail
     }
     fn lay(&mut self, entry: &[u8]) {
@@ -75,18 +84,18 @@ impl WorkQueue {
         Ok(())
     }
     /// Adds a send; the doorbell is the caller's.
-    pub(super) fn post_send(&mut self, wr: &SendWr) -> Result<(), Errno> {
+    pub fn post_send(&mut self, wr: &SendWr) -> Result<(), Errno> {
         let (opcode, entry) = send_entry(wr)?;
         self.push(wr.wr_id, opcode, entry)
     }
     /// Adds a receive.
-    pub(super) fn post_recv(&mut self, wr: &RecvWr) -> Result<(), Errno> {
+    pub fn post_recv(&mut self, wr: &RecvWr) -> Result<(), Errno> {
         let mut entry = vec![0; RECV_OCTETS];
         lay_sges(&mut entry, &wr.sg_list)?;
         self.push(wr.wr_id, WcOpcode::Recv, entry)
     }
     /// The entry with index `wqe` has completed, and all before it: it. None if there is no such entry.
-    pub(super) fn complete(&mut self, wqe: u16) -> Option<Posted> {
+    pub fn complete(&mut self, wqe: u16) -> Option<Posted> {
         let head = self.tail.wrapping_sub(self.posted.len() as u16);
         let before = usize::from(wqe.wrapping_sub(head));
         if before >= self.posted.len() {
@@ -96,15 +105,49 @@ impl WorkQueue {
         self.posted.pop_front()
     }
     /// All that is left.
-    pub(super) fn flush(&mut self) -> Vec<Posted> {
+    pub(crate) fn flush(&mut self) -> Vec<Posted> {
         self.posted.drain(..).collect()
     }
     /// From index 0 again, for an adapter that has forgotten the queue.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.tail = 0;
         for entry in self.posted.iter().map(|p| p.entry.clone()).collect::<Vec<_>>() {
             self.lay(&entry);
         }
+    }
+}
+
+/// A completion queue.
+#[derive(Debug)]
+pub struct CompletionRing {
+    memory: Arc<DmaMemory>,
+    pub(crate) log2: u16,
+    head: u16,
+}
+
+impl CompletionRing {
+    /// Octets of a queue of 2^`log2` entries.
+    pub fn octets(log2: u16) -> usize {
+        COMPLETION_OCTETS << log2
+    }
+    /// An empty queue in `memory`.
+    pub fn new(memory: Arc<DmaMemory>, log2: u16) -> Self {
+        CompletionRing { memory, log2, head: 0 }
+    }
+    /// Index of the next entry to take: what the doorbell says.
+    pub fn head(&self) -> u16 {
+        self.head
+    }
+    /// Takes the next entry, if it is there.
+    pub fn take(&mut self) -> Option<Completion> {
+        let at = usize::from(self.head) % (1 << self.log2) * COMPLETION_OCTETS;
+        let phase = self.head >> self.log2 & 1 == 0;
+        let last = self.memory.read_u32(at + 4 * Completion::PHASE_DWORD);
+        if (last & 1 == 1) != phase {
+            return None;
+        }
+        self.head = self.head.wrapping_add(1);
+        Some(Completion::decode(&std::array::from_fn(|i| self.memory.read_u32(at + 4 * i))))
     }
 }
 
