@@ -110,7 +110,7 @@ pub fn pnr() -> Result {
     let dir = tools::build_dir("synth/ironwarp_core")?;
     let (size, device) = (measure(&core, &format!("{yosys}\n{nextpnr}"))?.size, &DEVICES[1]);
     // the usual router: a quarter of an hour of processor time, native; router2 finds no end
-    let Some(mhz) = fmax(&core, &dir, device, &[], 4 * 3600)? else {
+    let Some(mhz) = fmax(&core, &dir, device, 4 * 3600)? else {
         return fail(format!("the core does not fit {}; see {}", device.title, dir.display()));
     };
     let figures = Figures { name: core.name.into(), size, fmax_mhz: [(device.key.to_owned(), mhz)].into() };
@@ -140,7 +140,7 @@ fn measure(block: &Emitted, versions: &str) -> Result<Figures> {
     // the whole core takes long to place: `xtask pnr`
     if block.name != "ironwarp_core" {
         for device in DEVICES {
-            if let Some(mhz) = fmax(block, &dir, device, &[], 1200)? {
+            if let Some(mhz) = fmax(block, &dir, device, 1200)? {
                 figures.fmax_mhz.insert(device.key.into(), mhz);
             }
         }
@@ -186,7 +186,7 @@ fn parse_size(stat: &str) -> Result<Size> {
 }
 
 /// nextpnr over the wrapped block; `None` when it does not fit.
-fn fmax(block: &Emitted, dir: &Path, device: &Device, options: &[&str], seconds: u32) -> Result<Option<f64>> {
+fn fmax(block: &Emitted, dir: &Path, device: &Device, seconds: u32) -> Result<Option<f64>> {
     let json = dir.join("wrapped.json");
     let text = format!("// {}\n", tools::hash(&[RECIPE, MAPPING])) + &wrapper(block) + &block.verilog;
     if !json.exists() || fs::read_to_string(dir.join("wrapped.v")).ok().as_deref() != Some(&text) {
@@ -196,7 +196,7 @@ fn fmax(block: &Emitted, dir: &Path, device: &Device, options: &[&str], seconds:
     let report = dir.join(format!("{}.json", device.key));
     let _ = fs::remove_file(&report);
     let name = format!("{}.json", device.key);
-    let mut arguments = [device.arguments, options].concat();
+    let mut arguments = device.arguments.to_vec();
     arguments.extend(["--json", "wrapped.json", "--report", &name, "--freq", "100", "--seed", "1"]);
     arguments.extend(["--lpf-allow-unconstrained", "--timing-allow-fail"]);
     let (ok, log) = tools::run(&tools::nextpnr(), &arguments, dir, seconds)?;
