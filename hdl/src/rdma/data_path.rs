@@ -11,7 +11,7 @@
 //! * `qps` waits for the engines' answers to `Unbind` while they go on; `qp_link` takes their news meanwhile.
 //! * The host's event ring holds up nothing but commands: `completions` and `qp_link` have queues with room for all that they can owe.
 //!
-//! **Memory** (`ecp5`, DP16KD): `mpa::rx` 20, `mpa::tx` 2, `rdma::rx` 9, `rdma::sq` 42, `regions` 8, `completions` 2, `qps` 2, `qp_link` 2.
+//! **Memory** (`ecp5`, DP16KD): `mpa::rx` 20, `mpa::tx` 2, `rdma::rx` 9, `rdma::sq` 38, `regions` 8, `completions` 2, `qps` 2, `qp_link` 2.
 use super::ack_spread::AckSpread;
 use super::completions::Completions;
 use super::qps::Qps;
@@ -37,7 +37,6 @@ pub struct DataPath<
     const C3: usize,
     const C4: usize,
     const C5: usize,
-    const C6: usize,
     const C7: usize,
     const C8: usize,
     const CN: usize,
@@ -102,7 +101,7 @@ pub struct DataPath<
     regions: Regions<M>,
     completions: Completions<Q, Q1, QN, Q2, Q3>,
     rx: RdmaRx<C, S, W, I, CI, C2, C5>,
-    sq: SendQueue<C, C1, C4, C5, C6, C7, C8, I, CI>,
+    sq: SendQueue<C, C1, C4, C5, C7, C8, I, CI>,
     mpa_rx: MpaRx<C, P, S, W>,
     mpa_tx: MpaTx<C, C8, B, B1>,
     acks: ChanFifo<TxToSq, 4, 5>,
@@ -126,7 +125,6 @@ impl<
         const C3: usize,
         const C4: usize,
         const C5: usize,
-        const C6: usize,
         const C7: usize,
         const C8: usize,
         const CN: usize,
@@ -144,7 +142,7 @@ impl<
         const W: usize,
         const B: usize,
         const B1: usize,
-    > Logic for DataPath<C, C1, C2, C3, C4, C5, C6, C7, C8, CN, Q, Q1, Q2, Q3, QN, BELLS, M, I, CI, P, S, W, B, B1>
+    > Logic for DataPath<C, C1, C2, C3, C4, C5, C7, C8, CN, Q, Q1, Q2, Q3, QN, BELLS, M, I, CI, P, S, W, B, B1>
 {
     #[hdl_gen]
     fn update(&mut self) {

@@ -30,7 +30,7 @@
 //! 7, for each SGE 6 and the check more, for a Read 1 more; an FPDU 8, the first of a message 10, with markers 2 and one for each marker more; acknowledgement 6, completion 1 more. In all, an
 //! 8-octet inline Write every 24, an FPDU of a long message every 14, with three markers every 18.
 //!
-//! **Memory** (C = 5, in DP16KD): item store 24, work requests 4, read requests of the peer 2^R for each index 7, FPDUs 1, rows 4, entries that were fetched 2.
+//! **Memory** (C = 5, in DP16KD): item store 20, work requests 4, read requests of the peer 2^R for each index 7, FPDUs 1, rows 4, entries that were fetched 2.
 //! C1 = C + 1 and so on, CR = C + R; 2^R > IRD.
 use super::item_store::ItemStore;
 use super::owed_reads::OwedReads;
@@ -233,7 +233,6 @@ pub struct SendQueue<
     const C1: usize,
     const C4: usize,
     const C5: usize,
-    const C6: usize,
     const C7: usize,
     const C8: usize,
     const R: usize,
@@ -261,7 +260,7 @@ pub struct SendQueue<
     pub rd_req: ChanSrc<DmaRequest>,
     pub rd_beat: ChanSink<DmaBeat>,
     pub completion: ChanSrc<CompletionOut>,
-    items: ItemStore<C4, C6, C7, C8>,
+    items: ItemStore<C, C4, C7, C8>,
     fetcher: SendFetch<C4>,
     rows: RowStore<SqRow, C>,
     works: BlockRam<SqWork, C4>,
@@ -427,12 +426,11 @@ impl<
         const C1: usize,
         const C4: usize,
         const C5: usize,
-        const C6: usize,
         const C7: usize,
         const C8: usize,
         const R: usize,
         const CR: usize,
-    > Logic for SendQueue<C, C1, C4, C5, C6, C7, C8, R, CR>
+    > Logic for SendQueue<C, C1, C4, C5, C7, C8, R, CR>
 {
     #[hdl_gen]
     fn update(&mut self) {
