@@ -27,7 +27,7 @@
 //! for each further SGE: 25, 25 and 192 clocks. A change of connection costs no clock: it goes on while the header
 //! is read. Ready 4 * 2^C clocks after a reset.
 //!
-//! **Memory.** Rows of 2^C, 2^(C+5) words of SGEs, 2^(C+I) outstanding Reads in block RAM (3, 4, 4 DP16KD in `ecp5`); counts and queues in distributed RAM.
+//! **Memory.** Rows of 2^C, 2^(C+5) words of SGEs, 2^(C+I) outstanding Reads, two words each, in block RAM (3, 4, 2 DP16KD in `ecp5`); counts and queues in distributed RAM.
 //!
 //! The engine waits for `regions`, the host's reads, the placer and the takers of what is delivered; nothing that they need waits for the engine.
 use super::placer::Placer;
@@ -136,6 +136,7 @@ pub enum RxWhat {
 pub enum RxCountState {
     Idle,
     Issued,
+    IssuedRest,
     Responded,
 }
 
@@ -189,9 +190,9 @@ pub struct RxDelivery {
     pub after: Bits<8>,
 }
 
-/// `C`: log2 of the connections, `S`: log2 of the octets of a slot, `W`: log2 of the words of all slots, `I`: log2 of the outstanding Reads of an index; `CI` = C + I, `C2` = C + 2, `C5` = C + 5.
+/// `C`: log2 of the connections, `S`: log2 of the octets of a slot, `W`: log2 of the words of all slots, `I`: log2 of the outstanding Reads of an index; `CI1` = C + I + 1, `C2` = C + 2, `C5` = C + 5.
 #[derive(LogicBlock)]
-pub struct RdmaRx<const C: usize, const S: usize, const W: usize, const I: usize, const CI: usize, const C2: usize, const C5: usize> {
+pub struct RdmaRx<const C: usize, const S: usize, const W: usize, const I: usize, const CI1: usize, const C2: usize, const C5: usize> {
     pub clock: Signal<In, Clock>,
     pub reset: Signal<In, Bit>,
     pub ready: Signal<Out, Bit>,
@@ -225,7 +226,7 @@ pub struct RdmaRx<const C: usize, const S: usize, const W: usize, const I: usize
     placer: Placer<S, W>,
     rows: RowStore<RxRow, C>,
     sges: BlockRam<Bits<64>, C5>,
-    reads: BlockRam<ReadIssued, CI>,
+    reads: BlockRam<Bits<64>, CI1>,
     deliveries: ChanFifo<RxDelivery, 4, 5>,
     /// Whose the placements under way are, and whose failed.
     owners: ChanFifo<Bits<C>, 4, 5>,
@@ -271,7 +272,8 @@ pub struct RdmaRx<const C: usize, const S: usize, const W: usize, const I: usize
     request_exact: DFF<Bit>,
     terminate_long: DFF<Bit>,
     end_at: DFF<Bits<34>>,
-    oldest: DFF<ReadIssued>,
+    /// A word of the oldest Read: TO in `Expect`, length and STag in `Compare`.
+    oldest: DFF<Bits<64>>,
     none: DFF<Bit>,
     expected: DFF<Bits<64>>,
     stag_ok: DFF<Bit>,
@@ -363,6 +365,10 @@ pub struct RdmaRx<const C: usize, const S: usize, const W: usize, const I: usize
     base: Signal<Local, Bits<32>>,
     ahead: Signal<Local, Bits<34>>,
     oldest_len: Signal<Local, Bits<34>>,
+    oldest_stag: Signal<Local, Bits<32>>,
+    /// Word of the ring of Reads that is written, that is read.
+    read_put: Signal<Local, Bits<CI1>>,
+    read_look: Signal<Local, Bits<CI1>>,
     ring_count: Signal<Local, Bits<8>>,
     consumer: Signal<Local, Bits<16>>,
     entry: Signal<Local, Bits<16>>,
@@ -417,11 +423,11 @@ pub struct RdmaRx<const C: usize, const S: usize, const W: usize, const I: usize
     last_index: Constant<Bits<C>>,
 }
 
-impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI: usize, const C2: usize, const C5: usize> Default
-    for RdmaRx<C, S, W, I, CI, C2, C5>
+impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI1: usize, const C2: usize, const C5: usize> Default
+    for RdmaRx<C, S, W, I, CI1, C2, C5>
 {
     fn default() -> Self {
-        assert!(CI == C + I && C2 == C + 2 && C5 == C + 5 && I <= 7);
+        assert!(CI1 == C + I + 1 && C2 == C + 2 && C5 == C + 5 && I <= 7);
         Self {
             clock: Default::default(),
             reset: Default::default(),
@@ -582,6 +588,9 @@ impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI: u
             base: Default::default(),
             ahead: Default::default(),
             oldest_len: Default::default(),
+            oldest_stag: Default::default(),
+            read_put: Default::default(),
+            read_look: Default::default(),
             ring_count: Default::default(),
             consumer: Default::default(),
             entry: Default::default(),
@@ -629,7 +638,7 @@ impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI: u
             took: Default::default(),
             fails: Default::default(),
             slot_shift: Constant::new((S as u64 - 3).to_bits()),
-            ring_shift: Constant::new((I as u64).to_bits()),
+            ring_shift: Constant::new((I as u64 + 1).to_bits()),
             ones: Constant::new(0xffff_u64.to_bits()),
             four: Constant::new(4u64.to_bits()),
             solicited: Constant::new(2u64.to_bits()),
@@ -638,8 +647,8 @@ impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI: u
     }
 }
 
-impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI: usize, const C2: usize, const C5: usize> Logic
-    for RdmaRx<C, S, W, I, CI, C2, C5>
+impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI1: usize, const C2: usize, const C5: usize> Logic
+    for RdmaRx<C, S, W, I, CI1, C2, C5>
 {
     #[hdl_gen]
     fn update(&mut self) {
@@ -706,7 +715,7 @@ impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI: u
         self.producer.write_address.next = self.posted_index.val().get_bits::<C>(0);
         self.producer.write_data.next = self.posted.data.val().posted;
         self.reads.write_enable.next = false;
-        self.reads.write_data.next = self.issued.data.val();
+        self.reads.write_data.next = self.issued.data.val().to;
         match self.counting.q.val() {
             RxCountState::Idle => {
                 self.turn.d.next = false;
@@ -728,8 +737,14 @@ impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI: u
                 }
             }
             RxCountState::Issued => {
+                self.reads.write_enable.next = true;
+                self.counting.d.next = RxCountState::IssuedRest;
+            }
+            RxCountState::IssuedRest => {
                 self.issued.ready.next = true;
                 self.reads.write_enable.next = true;
+                self.reads.write_data.next =
+                    bit_cast::<64, 32>(self.issued.data.val().len) | (bit_cast::<64, 32>(self.issued.data.val().stag) << 32);
                 self.count_issue.next = true;
                 self.count_index.next = self.issued_index.val();
                 self.counted.next = self.issues_again.read_data.val() + 1;
@@ -747,8 +762,12 @@ impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI: u
             }
         }
         self.ring_count.next = self.issues_again.read_data.val();
-        self.reads.write_address.next = (bit_cast::<CI, C>(self.issued_index.val().get_bits::<C>(0)) << self.ring_shift.val())
-            | bit_cast::<CI, I>(self.ring_count.val().get_bits::<I>(0));
+        self.read_put.next = (bit_cast::<CI1, C>(self.issued_index.val().get_bits::<C>(0)) << self.ring_shift.val())
+            | (bit_cast::<CI1, I>(self.ring_count.val().get_bits::<I>(0)) << 1);
+        self.reads.write_address.next = self.read_put.val();
+        if self.counting.q.val() == RxCountState::IssuedRest {
+            self.reads.write_address.next = self.read_put.val() | 1;
+        }
         self.issues_again.read_address.next = self.issued_index.val().get_bits::<C>(0);
         self.answers_again.read_address.next = self.responded_index.val().get_bits::<C>(0);
         self.issues.write_enable.next = self.count_issue.val();
@@ -872,9 +891,15 @@ impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI: u
         self.ahead.next = bit_cast::<34, 32>(self.base.val());
         self.end_at.d.next = self.ahead.val() + bit_cast::<34, 16>(self.payload.q.val());
         self.ring_count.next = self.row.val().responses;
-        self.reads.read_address.next =
-            (bit_cast::<CI, C>(self.index.q.val()) << self.ring_shift.val()) | bit_cast::<CI, I>(self.ring_count.val().get_bits::<I>(0));
-        self.oldest_len.next = bit_cast::<34, 32>(self.oldest.q.val().len);
+        self.read_look.next = (bit_cast::<CI1, C>(self.index.q.val()) << self.ring_shift.val())
+            | (bit_cast::<CI1, I>(self.ring_count.val().get_bits::<I>(0)) << 1);
+        self.reads.read_address.next = self.read_look.val();
+        if self.state.q.val() == RxState::Oldest {
+            self.reads.read_address.next = self.read_look.val() | 1;
+        }
+        self.oldest.d.next = self.reads.read_data.val();
+        self.oldest_len.next = bit_cast::<34, 32>(self.oldest.q.val().get_bits::<32>(0));
+        self.oldest_stag.next = self.oldest.q.val().get_bits::<32>(32);
 
         // ---- defaults
         self.flags.next = 0.into();
@@ -1205,18 +1230,17 @@ impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI: u
 
             // ---- Read Response
             RxState::Oldest => {
-                self.oldest.d.next = self.reads.read_data.val();
                 self.none.d.next = self.issues.read_data.val() == self.row.val().responses;
                 self.state.d.next = RxState::Expect;
             }
             RxState::Expect => {
-                self.expected.d.next = self.oldest.q.val().to + bit_cast::<64, 32>(self.row.val().read_done);
-                self.stag_ok.d.next = self.oldest.q.val().stag == self.header_stag.val();
-                self.over.d.next = self.end_at.q.val() > self.oldest_len.val();
-                self.whole.d.next = self.end_at.q.val() == self.oldest_len.val();
+                self.expected.d.next = self.oldest.q.val() + bit_cast::<64, 32>(self.row.val().read_done);
                 self.state.d.next = RxState::Compare;
             }
             RxState::Compare => {
+                self.stag_ok.d.next = self.oldest_stag.val() == self.header_stag.val();
+                self.over.d.next = self.end_at.q.val() > self.oldest_len.val();
+                self.whole.d.next = self.end_at.q.val() == self.oldest_len.val();
                 self.to_ok.d.next = self.expected.q.val() == self.h1.q.val();
                 self.state.d.next = RxState::ResponseJudge;
             }

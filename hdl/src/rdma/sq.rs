@@ -30,10 +30,10 @@
 //! 7, for each SGE 6 and the check more, for a Read 1 more; an FPDU 8, the first of a message 10, with markers 2 and one for each marker more; acknowledgement 6, completion 1 more. In all, an
 //! 8-octet inline Write every 24, an FPDU of a long message every 14, with three markers every 18.
 //!
-//! **Memory** (C = 5, in DP16KD): item store 20, work requests 4, read requests of the peer 2^R for each index 7, FPDUs 1, rows 4, entries that were fetched 2.
-//! C1 = C + 1 and so on, CR = C + R; 2^R > IRD.
+//! **Memory** (C = 5, in DP16KD): item store 20, work requests 4, read requests of the peer 2^R for each index 4, FPDUs 1, rows 4, entries that were fetched 2.
+//! C1 = C + 1 and so on, CR1 = C + R + 1; 2^R is the largest IRD and ORD.
 use super::item_store::ItemStore;
-use super::owed_reads::OwedReads;
+use super::owed_reads::{OwedHalf, OwedReads};
 use super::send_fetch::SendFetch;
 use super::types::*;
 use crate::host::dma::*;
@@ -179,6 +179,7 @@ pub enum SqStep {
     Unbound,
     Fault,
     Rx,
+    RxRequest,
     Tx,
     Close,
     Posted,
@@ -206,6 +207,7 @@ pub enum SqStep {
     Turn2,
     Turn3,
     Owed,
+    OwedSource,
     Cut1,
     Cut2,
     Marker1,
@@ -236,7 +238,7 @@ pub struct SendQueue<
     const C7: usize,
     const C8: usize,
     const R: usize,
-    const CR: usize,
+    const CR1: usize,
 > {
     pub clock: Signal<In, Clock>,
     pub reset: Signal<In, Bit>,
@@ -265,7 +267,7 @@ pub struct SendQueue<
     rows: RowStore<SqRow, C>,
     works: BlockRam<SqWork, C4>,
     fpdus: BlockRam<SqFpdu, C5>,
-    owed: OwedReads<C, R, CR>,
+    owed: OwedReads<C, R, CR1>,
     queue: ChanFifo<Bits<C>, C, C1>,
     step: DFF<SqStep>,
     job: DFF<SqJob>,
@@ -375,6 +377,7 @@ pub struct SendQueue<
     owed_oldest: Signal<Local, Bits<6>>,
     owed_at: Signal<Local, Bits<6>>,
     owed_count: Signal<Local, Bits<6>>,
+    owed_half: Signal<Local, OwedHalf>,
     emss: Signal<Local, Bits<16>>,
     emss_low: Signal<Local, Bits<16>>,
     emss_up: Signal<Local, Bits<17>>,
@@ -429,8 +432,8 @@ impl<
         const C7: usize,
         const C8: usize,
         const R: usize,
-        const CR: usize,
-    > Logic for SendQueue<C, C1, C4, C5, C7, C8, R, CR>
+        const CR1: usize,
+    > Logic for SendQueue<C, C1, C4, C5, C7, C8, R, CR1>
 {
     #[hdl_gen]
     fn update(&mut self) {
@@ -611,12 +614,17 @@ impl<
         self.owed.index.next = self.index.q.val();
         self.owed.read_at.next = self.owed_oldest.val();
         self.owed.put_at.next = self.owed_at.val();
-        self.owed.value.next.stag = self.rx.val().stag;
-        self.owed.value.next.to = self.rx.val().to;
-        self.owed.value.next.len = self.rx.val().len;
-        self.owed.value.next.sink_stag = self.rx.val().sink_stag;
-        self.owed.value.next.sink_to = self.rx.val().sink_to;
+        self.owed.second.next = (self.step.q.val() == SqStep::RxRequest) | (self.step.q.val() == SqStep::Owed);
+        self.owed.value.next.stag = self.rx.val().sink_stag;
+        self.owed.value.next.to = self.rx.val().sink_to;
+        self.owed.value.next.len = self.rx_len.val().get_bits::<16>(0);
+        if self.step.q.val() == SqStep::RxRequest {
+            self.owed.value.next.stag = self.rx.val().stag;
+            self.owed.value.next.to = self.rx.val().to;
+            self.owed.value.next.len = self.rx_len.val().get_bits::<16>(16);
+        }
         self.owed.put.next = false;
+        self.owed_half.next = self.owed.read.val();
 
         // ---- the send queue entry, and what is made of it
         self.log2.next = self.r.val().log2;
@@ -966,9 +974,9 @@ impl<
                 if self.r.val().bound {
                     match self.rx.val().note {
                         RxSqNote::ReadRequest => {
+                            self.from_rx.ready.next = false;
                             self.owed.put.next = true;
-                            self.n.next.owed = self.r.val().owed + 1;
-                            self.n.next.owed_at = self.r.val().owed_at + 1;
+                            self.step.d.next = SqStep::RxRequest;
                         }
                         RxSqNote::ReadDone => {
                             self.n.next.blocked = false;
@@ -1004,6 +1012,14 @@ impl<
                         }
                     }
                 }
+            }
+            // the other half of a Read Request
+            SqStep::RxRequest => {
+                self.from_rx.ready.next = true;
+                self.owed.put.next = true;
+                self.n.next.owed = self.r.val().owed + 1;
+                self.n.next.owed_at = self.r.val().owed_at + 1;
+                self.step.d.next = SqStep::Settle;
             }
             SqStep::Tx => {
                 self.from_tx.ready.next = true;
@@ -1342,11 +1358,15 @@ impl<
                 self.kind.d.next = SqKind::Response;
                 self.opcode.d.next = 2.into();
                 self.in_line.d.next = false;
-                self.stag.d.next = self.owed.read.val().sink_stag;
-                self.to.d.next = self.owed.read.val().sink_to;
-                self.sge_stag.d.next = self.owed.read.val().stag;
-                self.sge_to.d.next = self.owed.read.val().to;
-                self.total.d.next = bit_cast::<36, 32>(self.owed.read.val().len);
+                self.stag.d.next = self.owed_half.val().stag;
+                self.to.d.next = self.owed_half.val().to;
+                self.total.d.next = bit_cast::<36, 16>(self.owed_half.val().len);
+                self.step.d.next = SqStep::OwedSource;
+            }
+            SqStep::OwedSource => {
+                self.sge_stag.d.next = self.owed_half.val().stag;
+                self.sge_to.d.next = self.owed_half.val().to;
+                self.total.d.next = self.total.q.val() | (bit_cast::<36, 16>(self.owed_half.val().len) << 16);
                 self.n.next.owed = self.r.val().owed - 1;
                 self.n.next.favor_work = true;
                 self.step.d.next = SqStep::Make;

@@ -1386,7 +1386,7 @@ fn talk(b: &mut Bench, talkers: &mut [Talker], i: usize, faults: f64) {
                 lane.push_back(tagged(last, Opcode::ReadResponse, sink.stag, sink.to + from as u64, piece));
             });
         }
-        1 if !deaf && reads < 16 => {
+        1 if !deaf && reads < 8 => {
             let sink = sge(LOCAL | index, at, len as u32);
             t.reads.push_back(sink);
             b.act(Action::Issued(i, sink));

@@ -1137,7 +1137,7 @@ fn responses_leave_in_order_between_messages() {
         let mut count = 0u32;
         for round in 0..30 {
             b.post(7, Wr::gather(WRITE, 3, 4, &[sge(round * 100)]));
-            while b.lines[&7].owed.len() + b.from_rx.len() < 9 {
+            while b.lines[&7].owed.len() + b.from_rx.len() < 8 {
                 count += 1;
                 let len = [0, 1, 522, 523, 3000][count as usize % 5];
                 b.from_rx.push_back((
@@ -1477,7 +1477,7 @@ fn traffic(b: &mut Bench, clocks: u64, round: u64, ends: bool) {
                                 b.ring(index);
                             }
                         }
-                        250..400 if requests + asked < 9 => {
+                        250..400 if requests + asked < 8 => {
                             let len = if b.rng.random() { b.rng.random_range(0..4000) } else { 0 };
                             let owed =
                                 Owed { stag: b.rng.random(), to: b.rng.random(), len, sink_stag: b.rng.random(), sink_to: b.rng.random() };
