@@ -34,14 +34,14 @@
 //! `Text` (seventh), `Rule` (verdict), `Consumed`, `Fin` (eighth), `Settle`, `Advance` (did it close?), `Store`, `Tell`. A replay says whose it is: it starts at
 //! `Read`, and goes from `Judge` to `Text`.
 //!
-//! **Timing.** From taking a segment to the offer of its verdict 10 clocks and the look-up's time, until the next can be taken 17 and the look-up's with
-//! one message to tell, and what `consumed` takes. A connection that goes to TIME-WAIT: 3 clocks for each entry looked at (a rotating pointer meets a free one at once until
-//! the table is nearly full), 3 * 2^T when it overflows. `from_tx`: 6 clocks.
+//! **Timing.** From taking a segment to the offer of its verdict 13 clocks and the look-up's time, until the next can be taken 23 and the look-up's with
+//! one message to tell, and what `consumed` takes; 4 less if the job before was of the same index. A connection that goes to TIME-WAIT: 3 clocks for each entry looked at (a rotating pointer meets a free one at once until
+//! the table is nearly full), 3 * 2^T when it overflows. `from_tx`: 12 clocks, or 8.
 //!
 //! **Stalls.** `verdict`, `to_tx` and `to_cm` may hold the engine up, and `consumed`, whose parser (`mpa::start_rx`) may wait for the manager's queue. `connections`
 //! says why none of them waits for this engine meanwhile.
 //!
-//! **Memory.** One RAM of 2^A = 2^(C + 1) words of 324 bits, connections below, TIME-WAIT above; a queue of the free indices; limit and count of each listener.
+//! **Memory.** One RAM of 2^A = 2^(C + 1) rows of 4 words of 96 bits (C = 5: 3 DP16KD), connections below, TIME-WAIT above; a queue of the free indices; limit and count of each listener.
 use super::types::*;
 use crate::stream::*;
 use rust_hdl::prelude::*;
@@ -59,15 +59,16 @@ pub enum RxConnState {
     Wait,
 }
 
-/// The receiving half of a connection.
+/// The receiving half of a connection, in words of 96 bits: what the search for the oldest TIME-WAIT entry looks at comes first, the tuple is the second.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct RxConn {
     pub state: RxConnState,
+    /// SND.WL1; in TIME-WAIT its end.
+    pub wl1: Bits<32>,
     pub passive: Bit,
     /// Counts with its listener.
     pub half_open: Bit,
     pub listener: Bits<8>,
-    pub tuple: Tuple,
     /// SND.UNA and SND.NXT are known.
     pub started: Bit,
     /// Payload was consumed.
@@ -80,14 +81,15 @@ pub struct RxConn {
     /// Segments of it may be held.
     pub held: Bit,
     pub rcv_nxt: Bits<32>,
-    pub rcv_wnd: Bits<16>,
+    pub spare: Bits<12>,
+    pub tuple: Tuple,
     pub snd_una: Bits<32>,
     pub snd_max: Bits<32>,
+    pub wl2: Bits<32>,
+    pub rcv_wnd: Bits<16>,
     pub wnd: Bits<16>,
     pub max_wnd: Bits<16>,
-    /// SND.WL1; in TIME-WAIT its end.
-    pub wl1: Bits<32>,
-    pub wl2: Bits<32>,
+    pub more_spare: Bits<48>,
 }
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
@@ -161,8 +163,11 @@ pub enum TcpRxStep {
     MoveStore,
     Store,
     Tell,
+    SweepRead,
+    SweepLatch,
     SweepAge,
     SweepAct,
+    SweepEnd,
 }
 
 /// `C`, `T`, `L`: log2 of connections, TIME-WAIT entries (not more) and listeners; `A` = C + 1.
@@ -196,7 +201,12 @@ pub struct TcpRx<const C: usize, const T: usize, const L: usize, const A: usize>
     pub cnt_tcp_in_unacceptable: Signal<Out, Bit>,
     pub cnt_tcp_wait_overflow: Signal<Out, Bit>,
     pub cnt_tcp_wait_reused: Signal<Out, Bit>,
-    rows: BlockRam<RxConn, A>,
+    rows: RowWords<RxConn, A, 2, 96>,
+    /// Words of the row that were asked for or written.
+    line: DFF<Bits<3>>,
+    /// What is in `row` is what stands in memory of index `loaded`.
+    same: DFF<Bit>,
+    loaded: DFF<Bits<16>>,
     half_open: RAM<HalfOpen, L>,
     free: RAM<Bits<C>, C>,
     free_head: DFF<Bits<C>>,
@@ -311,11 +321,11 @@ pub struct TcpRx<const C: usize, const T: usize, const L: usize, const A: usize>
     sweep_index: Signal<Local, Bits<16>>,
     free_index: Signal<Local, Bits<16>>,
     cm_index: Signal<Local, Bits<16>>,
-    read_row: Signal<Local, RxConn>,
     address: Signal<Local, Bits<16>>,
-    write_address: Signal<Local, Bits<16>>,
     write_row: Signal<Local, Bit>,
-    clear_row: Signal<Local, RxConn>,
+    known: Signal<Local, Bit>,
+    there: Signal<Local, Bit>,
+    scan_latch: Signal<Local, Bit>,
     count: Signal<Local, HalfOpen>,
     new_count: Signal<Local, HalfOpen>,
     count_write: Signal<Local, Bit>,
@@ -476,11 +486,14 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Default for
             sweep_index: Default::default(),
             free_index: Default::default(),
             cm_index: Default::default(),
-            read_row: Default::default(),
             address: Default::default(),
-            write_address: Default::default(),
             write_row: Default::default(),
-            clear_row: Default::default(),
+            known: Default::default(),
+            there: Default::default(),
+            scan_latch: Default::default(),
+            line: Default::default(),
+            same: Default::default(),
+            loaded: Default::default(),
             count: Default::default(),
             new_count: Default::default(),
             count_write: Default::default(),
@@ -519,9 +532,8 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         dff_setup!(self, clock, got_next, fin_now, left, all_acked, deadline, age, pace, due, sweep, scan, scan_left, scan_first);
         dff_setup!(self, clock, scan_used, scan_deadline, slot, slot_deadline, tell_note, tell_stop, tell_reply, tell_wait_end);
         dff_setup!(self, clock, tell_synced, tell_fin, tell_cm, tx_note, cm_note, ack_now, duplicate, challenge, refused, waiting);
-        dff_setup!(self, clock, reply_seq, reply_ack, reply_flags, hold, advanced);
-        self.rows.read_clock.next = self.clock.val();
-        self.rows.write_clock.next = self.clock.val();
+        dff_setup!(self, clock, reply_seq, reply_ack, reply_flags, hold, advanced, line, same, loaded);
+        clock!(self, clock, rows);
         self.half_open.read_clock.next = self.clock.val();
         self.half_open.write_clock.next = self.clock.val();
         self.free.read_clock.next = self.clock.val();
@@ -538,7 +550,6 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.seg_listener.next = self.seg.q.val().listener;
         self.row_listener.next = self.row.q.val().listener;
         self.cm_index.next = self.from_cm.data.val().index;
-        self.read_row.next = self.rows.read_data.val();
         self.count.next = self.half_open.read_data.val();
         self.is_wait_index.next = self.index.q.val() >= self.first_wait.val();
         self.wait_index.next = self.first_wait.val() + bit_cast::<16, T>(self.slot.q.val());
@@ -610,7 +621,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.got_next.d.next = bit_cast::<17, 16>(self.got.q.val()) + 1;
         self.all_acked.d.next = self.row.q.val().snd_una == self.row.q.val().snd_max;
         self.left.d.next = bit_cast::<17, 16>(self.wnd.q.val()) - self.step.val();
-        self.age.d.next = self.time_us.val() - self.row.q.val().wl1;
+        self.age.d.next = self.time_us.val() - self.scan_deadline.q.val();
 
         // a new connection: of a SYN, else of the manager
         self.from_listener.next = self.job.q.val() == TcpRxJob::Segment;
@@ -637,8 +648,8 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.fresh.next.max_wnd = self.seg.q.val().window;
         self.fresh.next.wl1 = self.seg.q.val().seq;
         self.fresh.next.wl2 = 0.into();
-        self.clear_row.next = self.fresh.val();
-        self.clear_row.next.state = RxConnState::Free;
+        self.fresh.next.spare = 0.into();
+        self.fresh.next.more_spare = 0.into();
 
         // what is said
         self.lookup.valid.next = false;
@@ -710,12 +721,16 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.new_count.next.limit = self.count.val().limit;
         self.new_count.next.count = self.count.val().count;
         self.address.next = self.index.q.val();
-        self.write_address.next = self.index.q.val();
+        self.rows.word.next = self.line.q.val().get_bits::<2>(0);
+        self.known.next = self.same.q.val() & (self.loaded.q.val() == self.index.q.val());
+        self.there.next = false;
+        self.scan_latch.next = false;
 
         match self.state.q.val() {
             TcpRxStep::Clear => {
                 self.write_row.next = true;
-                self.write_address.next = bit_cast::<16, A>(self.clear_at.q.val());
+                // its first word says that it is free
+                self.address.next = bit_cast::<16, A>(self.clear_at.q.val());
                 self.count_write.next = true;
                 self.new_count.next.limit = 0.into();
                 self.new_count.next.count = 0.into();
@@ -762,7 +777,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                     self.index.d.next = self.sweep_index.val();
                     self.slot.d.next = self.sweep.q.val();
                     self.sweep.d.next = self.sweep.q.val() + 1;
-                    self.state.d.next = TcpRxStep::Read;
+                    self.state.d.next = TcpRxStep::SweepRead;
                 } else {
                     self.segment.ready.next = true;
                     if self.segment.valid.val() {
@@ -820,16 +835,15 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                 }
             }
             TcpRxStep::Read => {
+                self.same.d.next = false;
+                self.there.next = self.known.val();
+                self.line.d.next = 1.into();
                 self.state.d.next = TcpRxStep::Latch;
             }
             TcpRxStep::Latch => {
-                self.row.d.next = self.read_row.val();
-                self.state.d.next = TcpRxStep::Change;
-                if self.job.q.val() == TcpRxJob::Segment {
-                    self.state.d.next = TcpRxStep::Measure;
-                } else if self.job.q.val() == TcpRxJob::Sweep {
-                    self.state.d.next = TcpRxStep::SweepAge;
-                }
+                self.row.d.next = self.rows.turned.val();
+                self.there.next = self.line.q.val() == 4;
+                self.line.d.next = self.line.q.val() + 1;
             }
             TcpRxStep::Change => {
                 self.state.d.next = TcpRxStep::Store;
@@ -1224,8 +1238,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                 self.state.d.next = TcpRxStep::ScanLatch;
             }
             TcpRxStep::ScanLatch => {
-                self.scan_used.d.next = self.read_row.val().state == RxConnState::Wait;
-                self.scan_deadline.d.next = self.read_row.val().wl1;
+                self.scan_latch.next = true;
                 self.state.d.next = TcpRxStep::ScanCheck;
             }
             TcpRxStep::ScanCheck => {
@@ -1248,12 +1261,16 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
             }
             TcpRxStep::EvictRead => {
                 self.address.next = self.wait_index.val();
+                self.rows.word.next = 1.into();
                 self.state.d.next = TcpRxStep::EvictLatch;
             }
             TcpRxStep::EvictLatch => {
                 self.cnt_tcp_wait_overflow.next = true;
                 self.tell_wait_end.d.next = true;
-                self.key.d.next = self.read_row.val().tuple;
+                self.key.d.next.local_ip = self.rows.read.val().get_bits::<32>(0);
+                self.key.d.next.remote_ip = self.rows.read.val().get_bits::<32>(32);
+                self.key.d.next.local_port = self.rows.read.val().get_bits::<16>(64);
+                self.key.d.next.remote_port = self.rows.read.val().get_bits::<16>(80);
                 self.ask_op.d.next = LookupOp::Remove;
                 self.ask_index.d.next = self.wait_index.val();
                 self.after.d.next = TcpRxStep::Move;
@@ -1275,27 +1292,50 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                 self.state.d.next = TcpRxStep::Ask;
             }
             TcpRxStep::MoveStore => {
-                self.write_address.next = self.wait_index.val();
+                self.address.next = self.wait_index.val();
                 self.write_row.next = true;
-                self.row.d.next.state = RxConnState::Dead;
-                self.state.d.next = TcpRxStep::Store;
+                self.row.d.next = self.rows.turned.val();
+                self.line.d.next = self.line.q.val() + 1;
+                if self.line.q.val() == 3 {
+                    self.line.d.next = 0.into();
+                    self.row.d.next.state = RxConnState::Dead;
+                    self.state.d.next = TcpRxStep::Store;
+                }
+            }
+            // the first word of an entry says whether there is more to do
+            TcpRxStep::SweepRead => {
+                self.state.d.next = TcpRxStep::SweepLatch;
+            }
+            TcpRxStep::SweepLatch => {
+                self.scan_latch.next = true;
+                self.state.d.next = TcpRxStep::SweepAge;
             }
             TcpRxStep::SweepAge => {
                 self.state.d.next = TcpRxStep::SweepAct;
             }
             TcpRxStep::SweepAct => {
                 self.state.d.next = TcpRxStep::Tell;
-                if (self.is.val() == RxConnState::Wait) & !self.age.q.val().get_bit(31) {
-                    self.row.d.next.state = RxConnState::Free;
-                    self.key.d.next = self.row.q.val().tuple;
-                    self.tell_wait_end.d.next = true;
-                    self.state.d.next = TcpRxStep::Bury;
+                if self.scan_used.q.val() & !self.age.q.val().get_bit(31) {
+                    self.state.d.next = TcpRxStep::Read;
                 }
+            }
+            TcpRxStep::SweepEnd => {
+                self.row.d.next.state = RxConnState::Free;
+                self.key.d.next = self.row.q.val().tuple;
+                self.tell_wait_end.d.next = true;
+                self.state.d.next = TcpRxStep::Bury;
             }
             TcpRxStep::Store => {
                 self.write_row.next = true;
-                self.note.next.forget = !self.may_hold.val() & !self.is_wait_index.val();
-                self.state.d.next = TcpRxStep::Tell;
+                self.note.next.forget = (self.line.q.val() == 0) & !self.may_hold.val() & !self.is_wait_index.val();
+                self.row.d.next = self.rows.turned.val();
+                self.line.d.next = self.line.q.val() + 1;
+                if self.line.q.val() == 3 {
+                    self.line.d.next = 0.into();
+                    self.same.d.next = true;
+                    self.loaded.d.next = self.index.q.val();
+                    self.state.d.next = TcpRxStep::Tell;
+                }
             }
             TcpRxStep::Tell => {
                 if self.tell_note.q.val() {
@@ -1335,6 +1375,21 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
             }
         }
 
+        // an entry of the TIME-WAIT table, whose state is any but Free, and its end
+        if self.scan_latch.val() {
+            self.scan_used.d.next = self.rows.read.val().get_bits::<3>(0).any();
+            self.scan_deadline.d.next = self.rows.read.val().get_bits::<32>(3);
+        }
+        // the row has been read
+        if self.there.val() {
+            self.line.d.next = 0.into();
+            self.state.d.next = TcpRxStep::Change;
+            if self.job.q.val() == TcpRxJob::Segment {
+                self.state.d.next = TcpRxStep::Measure;
+            } else if self.job.q.val() == TcpRxJob::Sweep {
+                self.state.d.next = TcpRxStep::SweepEnd;
+            }
+        }
         // a segment that is answered by an ACK
         if self.answer.val() {
             self.tell_note.d.next = true;
@@ -1358,6 +1413,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         // a new connection in the oldest free index
         if self.pop.val() {
             self.index.d.next = self.free_index.val();
+            self.same.d.next = false;
             self.row.d.next = self.fresh.val();
             self.ask_op.d.next = LookupOp::Insert;
             self.ask_index.d.next = self.free_index.val();
@@ -1370,10 +1426,9 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         }
 
         // memory
-        self.rows.read_address.next = bit_cast::<A, 16>(self.address.val());
-        self.rows.write_address.next = bit_cast::<A, 16>(self.write_address.val());
-        self.rows.write_enable.next = self.write_row.val();
-        self.rows.write_data.next = self.row.q.val();
+        self.rows.index.next = bit_cast::<A, 16>(self.address.val());
+        self.rows.write.next = self.write_row.val();
+        self.rows.value.next = self.row.q.val();
         self.half_open.read_address.next = self.lis.q.val();
         self.half_open.write_address.next = self.lis.q.val();
         self.half_open.write_enable.next = self.count_write.val();
@@ -1387,7 +1442,6 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
             self.free_count.d.next = self.free_count.q.val() + 1;
         }
         if self.state.q.val() == TcpRxStep::Clear {
-            self.rows.write_data.next = self.clear_row.val();
             self.half_open.write_address.next = bit_cast::<L, A>(self.clear_at.q.val());
             self.free.write_enable.next = true;
             self.free.write_address.next = bit_cast::<C, A>(self.clear_at.q.val());
@@ -1396,6 +1450,10 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
 
         if self.reset.val() {
             self.state.d.next = TcpRxStep::Clear;
+            self.row.d.next = self.fresh.val();
+            self.row.d.next.state = RxConnState::Free;
+            self.line.d.next = 0.into();
+            self.same.d.next = false;
             self.clear_at.d.next = 0.into();
             self.free_head.d.next = 0.into();
             self.free_tail.d.next = 0.into();
