@@ -35,9 +35,9 @@
 //! **States**: a job is Load (context to registers), then by its kind Rx, Cm, Timer, Notice or Send, then Store and Finish.
 //! **Timing** in clocks, Load to Finish: Update 17, 5 more for each FPDU that it acknowledges, with an RTT sample up to 12 more, 2 or 3 when cwnd grows, 3 when the timer changes; Answer 12, Open 15 and
 //! the ISN's time, a command 12, a time-out 14 or 15. A segment 29 and the neighbour's time (6 from a query where ARP finds it in its own place), 3 more if
-//! it starts the timer: one every 35. An FPDU is queued in 4, and takes 2 more than other segments. A turn with nothing to send 18. A notice visits all connections, 4 clocks each, but only if one waits.
-//! **Memory**: 2^C x 101 bits and 2^CP2 x 160 bits of block RAM, the queue of 2^C entries; `ready` is low for 2^C clocks after
-//! reset, in which all connections become free. CP1 = C + 1, CP2 = C + 2.
+//! it starts the timer: one every 35. An FPDU is queued in 3, and takes 2 more than other segments. A turn with nothing to send 18. A notice visits all connections, 3 clocks each and 5 more for each that waits, but only if one does.
+//! **Memory**: 2^CP2 x (160 + 56) bits and 2^CP5 x 79 bits of block RAM (C = 5: 7 and 5 DP16KD), 2^C x 14 bits, the queue of 2^C entries; `ready` is low for 4 * 2^C clocks after
+//! reset, in which all connections become free. CP1 = C + 1 and so on.
 use super::types::*;
 use crate::net::neighbor_types::*;
 use crate::net::next_hop::{NextHop, Route};
@@ -119,6 +119,17 @@ pub struct TcpTxRing {
     pub unsent_seq: Bits<32>,
     /// RFC 6582: what was sent when the loss was seen; while duplicates are counted, when the first of them came.
     pub recover: Bits<32>,
+}
+
+/// What can be had without the rest of a connection, and must be: `queued` and `tail`, which an FPDU changes, stand nowhere else.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct TcpTxQuick {
+    pub open: Bit,
+    pub waiting: Bit,
+    pub queued: Bit,
+    pub tail: Bits<6>,
+    /// Place of the FPDU that is sent next.
+    pub send_at: Bits<5>,
 }
 
 /// An FPDU of the ring.
@@ -205,7 +216,6 @@ pub enum TcpTxStep {
     Expire2,
     SendAct,
     FpduWait,
-    FpduTake,
     FpduAct,
     Plan1,
     Plan2,
@@ -274,9 +284,10 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize, const CP5: 
     pub cnt_tcp_challenge_acks: Signal<Out, Bit>,
     pub cnt_tcp_no_neighbor: Signal<Out, Bit>,
     next_hop: NextHop,
-    control: BlockRam<TcpTxControl, C>,
+    control: RowWords<TcpTxControl, C, 2, 26>,
     lines: BlockRam<TcpTxLine, CP2>,
-    rings: BlockRam<TcpTxRing, C>,
+    rings: RowWords<TcpTxRing, C, 2, 30>,
+    quick: RAM<TcpTxQuick, C>,
     fpdus: BlockRam<TcpTxFpdu, CP5>,
     /// Connections that have something to do; each at most once (`queued`), so there is always room.
     queue: ChanFifo<Bits<C>, C, CP1>,
@@ -400,6 +411,7 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize, const CP5: 
     none_left: Signal<Local, Bit>,
     fpdu_slot: Signal<Local, Bits<6>>,
     fpdu_low: Signal<Local, Bits<5>>,
+    send_low: Signal<Local, Bits<5>>,
     ring_head: Signal<Local, Bits<6>>,
     ring_unsent: Signal<Local, Bits<6>>,
     ring_tail: Signal<Local, Bits<6>>,
@@ -419,7 +431,7 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize, const CP5: 
     head: Signal<Local, TcpTxNotice>,
     noted: Signal<Local, TcpTxNotice>,
     cleared: Signal<Local, TcpTxControl>,
-    stored: Signal<Local, TcpTxControl>,
+    known: Signal<Local, TcpTxQuick>,
     read: Signal<Local, TcpTxLine>,
     ports: Signal<Local, Bits<32>>,
     write: Signal<Local, TcpTxLine>,
@@ -463,13 +475,11 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
         dff_setup!(self, clock, flight, limit, offset, in_flight, room, rest, len, beyond, again, more, at_end);
         dff_setup!(self, clock, can_data, can_fin, can_syn, whole, fin_rides, want, seq, after, ahead, flags, skip, takes, octet);
         dff_setup!(self, clock, probing, no_route, hop, source, mac, segment_done, payload_done, spent, period, period_age, own_mss);
-        clock!(self, clock, next_hop, queue, notices);
-        self.control.read_clock.next = self.clock.val();
-        self.control.write_clock.next = self.clock.val();
+        clock!(self, clock, next_hop, queue, notices, control, rings);
+        self.quick.read_clock.next = self.clock.val();
+        self.quick.write_clock.next = self.clock.val();
         self.lines.read_clock.next = self.clock.val();
         self.lines.write_clock.next = self.clock.val();
-        self.rings.read_clock.next = self.clock.val();
-        self.rings.write_clock.next = self.clock.val();
         self.fpdus.read_clock.next = self.clock.val();
         self.fpdus.write_clock.next = self.clock.val();
         self.queue.reset.next = self.reset.val();
@@ -609,10 +619,18 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
         }
         self.lines.write_data.next = self.write.val();
         // FPDUs: `fpdu_slot` of the ring is read and written
-        self.rings.read_address.next = self.index.q.val();
-        self.rings.write_address.next = self.index.q.val();
-        self.rings.write_data.next = self.ring.q.val();
-        self.rings.write_enable.next = false;
+        self.rings.index.next = self.index.q.val();
+        self.rings.word.next = self.line_bits.val();
+        self.rings.value.next = self.ring.q.val();
+        self.rings.write.next = false;
+        self.known.next = self.quick.read_data.val();
+        self.quick.read_address.next = self.index.q.val();
+        self.quick.write_address.next = self.index.q.val();
+        self.quick.write_data.next.open = self.ctl.q.val().state == TcpTxState::Open;
+        self.quick.write_data.next.waiting = self.ctl.q.val().waiting;
+        self.quick.write_data.next.queued = self.ctl.q.val().queued | self.push.q.val();
+        self.quick.write_data.next.tail = self.ring_tail.val();
+        self.quick.write_enable.next = false;
         self.fpdu_slot.next = self.ring_unsent.val();
         self.piece_seq.next = self.ring.q.val().unsent_seq;
         self.from.next = self.nxt.q.val();
@@ -623,6 +641,8 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
             self.from.next = self.una.q.val();
             self.some_fpdu.next = !self.none_left.val();
         }
+        self.send_low.next = self.fpdu_slot.val().get_bits::<5>(0);
+        self.quick.write_data.next.send_at = self.send_low.val();
         self.fpdus.write_enable.next = false;
         self.fpdus.write_data.next.fpdu = self.sq.val().fpdu;
         self.fpdus.write_data.next.wire_len = self.sq.val().wire_len;
@@ -667,12 +687,10 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
         self.cleared.next.emss = self.send_size.val();
         self.cleared.next.frame_len = 0.into();
         self.cleared.next.hop = 0.into();
-        self.stored.next = self.ctl.q.val();
-        self.stored.next.queued = self.ctl.q.val().queued | self.push.q.val();
-        self.control.read_address.next = self.index.q.val();
-        self.control.write_address.next = self.index.q.val();
-        self.control.write_data.next = self.stored.val();
-        self.control.write_enable.next = false;
+        self.control.index.next = self.index.q.val();
+        self.control.word.next = self.line_bits.val();
+        self.control.value.next = self.ctl.q.val();
+        self.control.write.next = false;
         self.queue.inp.data.next = self.index.q.val();
         self.queue.inp.valid.next = false;
 
@@ -736,12 +754,22 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
 
         match self.step.q.val() {
             TcpTxStep::Clear => {
-                self.control.write_address.next = self.scan_at.q.val();
-                self.control.write_data.next = self.cleared.val();
-                self.control.write_enable.next = true;
-                self.scan_at.d.next = self.scan_at.q.val() + 1;
-                if self.scan_at.q.val().all() {
-                    self.step.d.next = TcpTxStep::Idle;
+                // all words of it are 0
+                self.ctl.d.next = self.cleared.val();
+                self.control.index.next = self.scan_at.q.val();
+                self.control.write.next = true;
+                self.quick.write_address.next = self.scan_at.q.val();
+                self.quick.write_data.next.open = false;
+                self.quick.write_data.next.waiting = false;
+                self.quick.write_data.next.queued = false;
+                self.quick.write_enable.next = true;
+                self.line.d.next = self.line.q.val() + 1;
+                if self.line.q.val() == 3 {
+                    self.line.d.next = 0.into();
+                    self.scan_at.d.next = self.scan_at.q.val() + 1;
+                    if self.scan_at.q.val().all() {
+                        self.step.d.next = TcpTxStep::Idle;
+                    }
                 }
             }
             TcpTxStep::Idle => {
@@ -774,7 +802,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 } else if self.timer_turn.q.val() & self.expired.valid.val() {
                     self.timer_job.next = true;
                 } else if self.from_sq.valid.val() {
-                    // three clocks, and before the manager: nothing of an index that it frees can still wait here
+                    // two clocks, and before the manager: nothing of an index that it frees can still wait here
                     self.index.d.next = self.sq_index.val().get_bits::<C>(0);
                     self.job.d.next = TcpTxJob::Fpdu;
                     self.step.d.next = TcpTxStep::FpduWait;
@@ -821,25 +849,31 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
             }
             // a notice: who waits for it?
             TcpTxStep::ScanRead => {
-                self.control.read_address.next = self.scan_at.q.val();
+                self.quick.read_address.next = self.scan_at.q.val();
+                self.line.d.next = 0.into();
                 self.step.d.next = TcpTxStep::ScanLook;
             }
             TcpTxStep::ScanLook => {
-                self.ctl.d.next = self.control.read_data.val();
-                self.step.d.next = TcpTxStep::ScanTest;
+                self.control.index.next = self.scan_at.q.val();
+                self.quick.read_address.next = self.scan_at.q.val();
+                self.ctl.d.next = self.control.turned.val();
+                self.line.d.next = self.line.q.val() + 1;
+                if !self.known.val().waiting {
+                    self.step.d.next = TcpTxStep::ScanNext;
+                } else if self.line.q.val() == 4 {
+                    self.step.d.next = TcpTxStep::ScanTest;
+                }
             }
             TcpTxStep::ScanTest => {
                 self.line.d.next = 0.into();
                 self.push.d.next = false;
                 self.step.d.next = TcpTxStep::ScanNext;
-                if self.ctl.q.val().waiting {
-                    if self.scan_all.q.val() | (self.ctl.q.val().hop == self.head.val().ip) {
-                        self.index.d.next = self.scan_at.q.val();
-                        self.job.d.next = TcpTxJob::Notice;
-                        self.step.d.next = TcpTxStep::Load;
-                    } else {
-                        self.some_wait.d.next = true;
-                    }
+                if self.scan_all.q.val() | (self.ctl.q.val().hop == self.head.val().ip) {
+                    self.index.d.next = self.scan_at.q.val();
+                    self.job.d.next = TcpTxJob::Notice;
+                    self.step.d.next = TcpTxStep::Load;
+                } else {
+                    self.some_wait.d.next = true;
                 }
             }
             TcpTxStep::ScanNext => {
@@ -853,9 +887,9 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
             }
             TcpTxStep::Load => {
                 self.line.d.next = self.line.q.val() + 1;
+                self.ctl.d.next = self.control.turned.val();
+                self.ring.d.next = self.rings.turned.val();
                 if self.line.q.val() == 1 {
-                    self.ctl.d.next = self.control.read_data.val();
-                    self.ring.d.next = self.rings.read_data.val();
                     self.tuple.d.next.local_ip = self.read.val().a;
                     self.tuple.d.next.remote_ip = self.read.val().b;
                     self.tuple.d.next.local_port = self.ports.val().get_bits::<16>(0);
@@ -880,6 +914,8 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                     self.rto.d.next = self.read.val().c;
                     self.srtt.d.next = self.read.val().d;
                     self.rttvar.d.next = self.read.val().e;
+                    self.ctl.d.next.queued = self.known.val().queued;
+                    self.ring.d.next.tail = self.known.val().tail;
                     self.line.d.next = 0.into();
                     if self.job.q.val() == TcpTxJob::Rx {
                         self.step.d.next = TcpTxStep::RxAct;
@@ -1379,24 +1415,19 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
 
             // one more FPDU: nothing of the connection is needed but that it is open
             TcpTxStep::FpduWait => {
-                self.step.d.next = TcpTxStep::FpduTake;
-            }
-            TcpTxStep::FpduTake => {
-                self.ctl.d.next = self.control.read_data.val();
-                self.ring.d.next = self.rings.read_data.val();
-                self.push.d.next = true;
                 self.step.d.next = TcpTxStep::FpduAct;
             }
             TcpTxStep::FpduAct => {
                 self.from_sq.ready.next = true;
                 self.step.d.next = TcpTxStep::Idle;
-                if self.is_open.val() {
-                    self.fpdu_slot.next = self.ring_tail.val();
+                self.quick.write_data.next = self.known.val();
+                self.quick.write_data.next.queued = true;
+                self.quick.write_data.next.tail = self.known.val().tail + 1;
+                if self.known.val().open {
+                    self.fpdu_slot.next = self.known.val().tail;
                     self.fpdus.write_enable.next = true;
-                    self.rings.write_data.next.tail = self.ring_tail.val() + 1;
-                    self.rings.write_enable.next = true;
-                    self.control.write_enable.next = true;
-                    self.queue.inp.valid.next = !self.ctl.q.val().queued;
+                    self.quick.write_enable.next = true;
+                    self.queue.inp.valid.next = !self.known.val().queued;
                 }
             }
 
@@ -1773,9 +1804,12 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
             TcpTxStep::Store => {
                 self.line.d.next = self.line.q.val() + 1;
                 self.lines.write_enable.next = true;
+                self.control.write.next = true;
+                self.ctl.d.next = self.control.turned.val();
+                self.rings.write.next = true;
+                self.ring.d.next = self.rings.turned.val();
                 if self.line.q.val() == 0 {
-                    self.control.write_enable.next = true;
-                    self.rings.write_enable.next = true;
+                    self.quick.write_enable.next = true;
                     self.queue.inp.valid.next = self.push.q.val() & !self.ctl.q.val().queued;
                 } else if self.line.q.val() == 3 {
                     self.step.d.next = TcpTxStep::Finish;
@@ -1795,6 +1829,9 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
         }
         self.fpdu_low.next = self.fpdu_slot.val().get_bits::<5>(0);
         self.fpdus.read_address.next = (bit_cast::<CP5, C>(self.index.q.val()) << 5) | bit_cast::<CP5, 5>(self.fpdu_low.val());
+        if self.step.q.val() == TcpTxStep::Load {
+            self.fpdus.read_address.next = (bit_cast::<CP5, C>(self.index.q.val()) << 5) | bit_cast::<CP5, 5>(self.known.val().send_at);
+        }
         self.fpdus.write_address.next = (bit_cast::<CP5, C>(self.index.q.val()) << 5) | bit_cast::<CP5, 5>(self.fpdu_low.val());
         if self.timer_stop.val() {
             self.step.d.next = TcpTxStep::Store;
@@ -1819,6 +1856,8 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
         }
         if self.reset.val() {
             self.step.d.next = TcpTxStep::Clear;
+            self.line.d.next = 0.into();
+            self.ctl.d.next = self.cleared.val();
             self.scan_at.d.next = 0.into();
             self.scanning.d.next = false;
             self.some_wait.d.next = false;
