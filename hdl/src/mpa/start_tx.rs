@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gives TCP the octets of MPA start-up frames (RFC 5044 section 7.1.1, RFC 6581 section 6), any part of them and as often as it needs.
 //!
-//! **Interface.** `frame` is kept by its index until the next for that index; it is taken in the clock in which it is offered, and must be
+//! **Interface.** `frame` is kept by its index until the next for that index; it is taken in 4 clocks, between payloads, and must be
 //! before TCP is told to send it. Each `payload` is answered by a stream of exactly `take` octets on `out`, from octet `skip` of the frame on,
 //! which must lie within the frame. `rd_req` and `rd_beat` read the host. `busy` is high from the clock in which a `payload` is offered and
 //! taken until its last beat is taken, its read has ended and its `fault`, if any, is told: then host memory is not read any more for it.
@@ -12,13 +12,13 @@
 //! If the read fails, the payload has its length all the same and `error` in its last beat, which waits until the index was taken on `fault`: once
 //! for each `frame`, however often the payload is asked for again.
 //!
-//! **What may wait.** `payload` waits for the payload before it. `out` may wait for as long as it likes without holding the host's answers
+//! **What may wait.** `frame` and `payload` wait for the payload before them. `out` may wait for as long as it likes without holding the host's answers
 //! up: there is room for all of them. `fault` wants a queue behind it; until it is taken, the last beat waits, nothing else.
 //!
-//! **States.** `Idle` for a payload, `Load` the frame, `Plan` and `Locate` what comes from where, `Request` the read, `Skip` header octets, `Octets`
+//! **States.** `Idle` for a frame or a payload, `Keep` a frame, `Load` the frame, `Plan` and `Locate` what comes from where, `Request` the read, `Skip` header octets, `Octets`
 //! one by one from the top into a beat, `Align` the last, `Fault`, `Beat` offers it.
-//! **Timing.** 6 clocks and one for each header octet skipped before the first; 10 clocks a beat, 11 with octets of the host, beside what it takes.
-//! **Memory.** 2^C x 129 bits of frames (C = 5: 4 block RAMs), 64 beats from the host (2 block RAMs).
+//! **Timing.** 10 clocks and one for each header octet skipped before the first; 10 clocks a beat, 11 with octets of the host, beside what it takes.
+//! **Memory.** 2^C frames of 4 words of 33 bits (C = 5: 1 block RAM), 64 beats from the host (2 block RAMs).
 use super::types::*;
 use crate::host::dma::*;
 use crate::stream::*;
@@ -28,6 +28,7 @@ use rust_hdl::prelude::*;
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 pub enum StartTxState {
     Idle,
+    Keep,
     Load,
     Plan,
     Locate,
@@ -44,6 +45,8 @@ pub enum StartTxState {
 pub struct StartTxKept {
     pub frame: StartFrame,
     pub data_addr: Bits<64>,
+    /// Fills the words.
+    pub spare: Bits<3>,
 }
 
 /// Octets of a frame up to the private data, first octet lowest.
@@ -72,7 +75,9 @@ pub struct StartTx<const C: usize, const CN: usize> {
     pub rd_req: ChanSrc<DmaRequest>,
     pub rd_beat: ChanSink<DmaBeat>,
     pub fault: ChanSrc<Bits<16>>,
-    frames: BlockRam<StartTxKept, C>,
+    frames: RowWords<StartTxKept, C, 2, 33>,
+    /// Words of `kept` that were asked for or written.
+    line: DFF<Bits<3>>,
     beats: ChanFifo<DmaBeat, 6, 7>,
     state: DFF<StartTxState>,
     ask: DFF<PayloadOut>,
@@ -102,7 +107,6 @@ pub struct StartTx<const C: usize, const CN: usize> {
     keep: DFF<Bits<8>>,
     arrived: Signal<Local, StartTxFrame>,
     store_at: Signal<Local, Bits<16>>,
-    asked: Signal<Local, Bits<16>>,
     ask_skip: Signal<Local, Bits<16>>,
     ask_take: Signal<Local, Bits<16>>,
     stored: Signal<Local, StartFrame>,
@@ -138,6 +142,7 @@ impl<const C: usize, const CN: usize> Default for StartTx<C, CN> {
             rd_beat: Default::default(),
             fault: Default::default(),
             frames: Default::default(),
+            line: Default::default(),
             beats: Default::default(),
             state: Default::default(),
             ask: Default::default(),
@@ -160,7 +165,6 @@ impl<const C: usize, const CN: usize> Default for StartTx<C, CN> {
             keep: Default::default(),
             arrived: Default::default(),
             store_at: Default::default(),
-            asked: Default::default(),
             ask_skip: Default::default(),
             ask_take: Default::default(),
             stored: Default::default(),
@@ -188,24 +192,15 @@ impl<const C: usize, const CN: usize> Logic for StartTx<C, CN> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, state, ask, kept, header, unskipped, beyond, in_header, skip, send, read, left, addr);
-        dff_setup!(self, clock, word, have, failed, told, filling, filled, keep);
-        clock!(self, clock, beats);
+        dff_setup!(self, clock, line, word, have, failed, told, filling, filled, keep);
+        clock!(self, clock, beats, frames);
         self.beats.reset.next = self.reset.val();
-        self.frames.read_clock.next = self.clock.val();
-        self.frames.write_clock.next = self.clock.val();
 
-        self.frame.ready.next = true;
+        self.frame.ready.next = false;
         self.arrived.next = self.frame.data.val();
         self.store_at.next = self.arrived.val().index;
-        self.frames.write_address.next = self.store_at.val().get_bits::<C>(0);
-        self.frames.write_data.next.frame = self.arrived.val().frame;
-        self.frames.write_data.next.data_addr = self.arrived.val().data_addr;
-        self.frames.write_enable.next = self.frame.valid.val();
         self.ask_index.next = self.ask.q.val().index;
         self.told_now.next = self.told.q.val();
-        if self.frame.valid.val() {
-            self.told_now.next = self.told_now.val().replace_bit(self.store_at.val().get_bits::<C>(0).index(), false);
-        }
         self.told_index.next = self.ask_index.val().get_bits::<C>(0);
 
         ChanSink::<DmaBeat>::link(&mut self.rd_beat, &mut self.beats.inp);
@@ -243,8 +238,10 @@ impl<const C: usize, const CN: usize> Logic for StartTx<C, CN> {
 
         self.busy.next = self.payload.valid.val() | (self.state.q.val() != StartTxState::Idle);
         self.payload.ready.next = false;
-        self.asked.next = self.payload.data.val().index;
-        self.frames.read_address.next = self.asked.val().get_bits::<C>(0);
+        self.frames.index.next = self.ask_index.val().get_bits::<C>(0);
+        self.frames.word.next = self.line.q.val().get_bits::<2>(0);
+        self.frames.write.next = self.state.q.val() == StartTxState::Keep;
+        self.frames.value.next = self.kept.q.val();
         self.rd_req.valid.next = false;
         self.rd_req.data.next.addr = self.addr.q.val();
         self.rd_req.data.next.len = self.read.q.val();
@@ -265,20 +262,40 @@ impl<const C: usize, const CN: usize> Logic for StartTx<C, CN> {
 
         match self.state.q.val() {
             StartTxState::Idle => {
-                self.payload.ready.next = true;
+                self.payload.ready.next = !self.frame.valid.val();
                 self.ask.d.next = self.payload.data.val();
+                self.line.d.next = 0.into();
                 self.have.d.next = 0.into();
                 self.failed.d.next = false;
                 self.filled.d.next = 0.into();
                 self.keep.d.next = 0.into();
-                if self.payload.valid.val() {
+                if self.frame.valid.val() {
+                    self.ask.d.next.index = self.store_at.val();
+                    self.kept.d.next.frame = self.arrived.val().frame;
+                    self.kept.d.next.data_addr = self.arrived.val().data_addr;
+                    self.kept.d.next.spare = 0.into();
+                    self.state.d.next = StartTxState::Keep;
+                } else if self.payload.valid.val() {
                     self.state.d.next = StartTxState::Load;
                 }
             }
+            // a new frame of the index
+            StartTxState::Keep => {
+                self.kept.d.next = self.frames.turned.val();
+                self.line.d.next = self.line.q.val() + 1;
+                if self.line.q.val() == 3 {
+                    self.frame.ready.next = true;
+                    self.told_now.next = self.told_now.val().replace_bit(self.told_index.val().index(), false);
+                    self.state.d.next = StartTxState::Idle;
+                }
+            }
             StartTxState::Load => {
-                self.kept.d.next = self.frames.read_data.val();
+                self.kept.d.next = self.frames.turned.val();
+                self.line.d.next = self.line.q.val() + 1;
                 self.left.d.next = self.ask_take.val();
-                self.state.d.next = StartTxState::Plan;
+                if self.line.q.val() == 4 {
+                    self.state.d.next = StartTxState::Plan;
+                }
             }
             StartTxState::Plan => {
                 self.header.d.next = bit_cast::<192, 192>(self.built.val().into());
