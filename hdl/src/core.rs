@@ -70,6 +70,8 @@ pub type CoreEcp5 = Core<
     4,
     11,
     12,
+    8,
+    6,
     9,
     10,
 >;
@@ -111,6 +113,8 @@ pub type CoreLarge = Core<
     6,
     14,
     17,
+    11,
+    7,
     12,
     13,
 >;
@@ -155,6 +159,8 @@ pub struct Core<
     const DP: usize,
     const DS: usize,
     const DW: usize,
+    const DSB: usize,
+    const DST: usize,
     const DB: usize,
     const DB1: usize,
 > {
@@ -220,7 +226,7 @@ pub struct Core<
     engine: Engine<L, LN>,
     evt_merge: ChanMerge2<EventOut>,
     evt_join: ChanMerge2<EventOut>,
-    data_path: DataPath<C, C1, C2, C3, C4, C5, C7, C8, CN, Q, Q1, Q2, Q3, QN, BELLS, M, I, CI1, DP, DS, DW, DB, DB1>,
+    data_path: DataPath<C, C1, C2, C3, C4, C5, C7, C8, CN, Q, Q1, Q2, Q3, QN, BELLS, M, I, CI1, DP, DS, DW, DSB, DST, DB, DB1>,
     port_share: PortShare,
     port_db: PortDb<16, 10, 4, 6, 64, 16, L, LN, U, UN>,
     arp_ignored: PulseMerge<2>,
@@ -261,6 +267,7 @@ pub struct Core<
     caps: Constant<Bits<32>>,
     caps2: Constant<Bits<32>>,
     caps3: Constant<Bits<32>>,
+    most_mtu: Constant<Bits<16>>,
 }
 
 impl<
@@ -300,6 +307,8 @@ impl<
         const DP: usize,
         const DS: usize,
         const DW: usize,
+        const DSB: usize,
+        const DST: usize,
         const DB: usize,
         const DB1: usize,
     > Default
@@ -340,11 +349,14 @@ impl<
         DP,
         DS,
         DW,
+        DSB,
+        DST,
         DB,
         DB1,
     >
 {
     fn default() -> Self {
+        assert!(8 * W <= (1 << (DS - 1)) + (8 << DST));
         Self {
             clock: Default::default(),
             reset: Default::default(),
@@ -442,6 +454,7 @@ impl<
             version: Constant::new(u64::from(ironwarp_abi::ABI_VERSION).to_bits()),
             caps: Constant::new((LN as u64 | (CN as u64) << 16).to_bits()),
             caps3: Constant::new(((M << 8 | Q << 4 | Q) as u64).to_bits()),
+            most_mtu: Constant::new((8 * W as u64 + 40).to_bits()),
             caps2: Constant::new((ADDRESSES | NEIGHBORS << 8 | (S3 as u64) << 24).to_bits()),
         }
     }
@@ -484,6 +497,8 @@ impl<
         const DP: usize,
         const DS: usize,
         const DW: usize,
+        const DSB: usize,
+        const DST: usize,
         const DB: usize,
         const DB1: usize,
     > Logic
@@ -524,6 +539,8 @@ impl<
         DP,
         DS,
         DW,
+        DSB,
+        DST,
         DB,
         DB1,
     >
@@ -780,7 +797,11 @@ impl<
         self.connections.listener.next = self.rx_router.listener.val();
         self.connections.time_us.next = self.time_base.time_us.val();
         self.connections.own_mac.next = self.mac.val();
+        // a segment must fit where it is kept
         self.connections.mtu.next = self.mtu.val();
+        if self.mtu.val() > self.most_mtu.val() {
+            self.connections.mtu.next = self.most_mtu.val();
+        }
         self.connections.ip_ttl.next = self.ttl.val();
         self.connections.tcp_window.next = self.regs.tcp_window.val();
         self.connections.tcp_rto_init.next = self.regs.tcp_rto_init.val();

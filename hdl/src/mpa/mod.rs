@@ -8,6 +8,7 @@ pub mod payload_in;
 pub mod payload_out;
 pub mod rx;
 pub mod seal;
+pub mod slot_ram;
 pub mod start_rx;
 pub mod start_tx;
 pub mod tx;

@@ -13,7 +13,7 @@
 //! * `BadCrc`, or `BadLength` as soon as 8 octets are there, if the FPDU is larger than a slot or ULPDU_Length below 14 with T, 18 without it (MPA-26).
 //!   After either, all of that index is taken over and forgotten (MPA-37) until `Unbind`.
 //!
-//! **Slots.** 2^P of 2^S octets. An FPDU gets one when its first 8 octets are there and has it until it is whole and `free`, or bad, or its index unbound. At the end of a payload a
+//! **Slots.** 2^P of 2^(S-1) + 2^(T+3) octets. An FPDU gets one when its first 8 octets are there and has it until it is whole and `free`, or bad, or its index unbound. At the end of a payload a
 //! *started* FPDU stays in its slot, but one slot is never left so: if 2^P - 1 are, an FPDU that began to fill its slot in this payload is taken back, the payload is taken over only to
 //! its start, or to where it was before (`cnt_mpa_no_slot`). So when an FPDU needs a slot and none is free, at least one holds an FPDU that was told, and the block waits for `free`.
 //! What follows: it never waits for a peer. An FPDU that comes whole in one segment is always taken, however many peers stop in the middle of theirs. All FPDUs in pieces are
@@ -24,12 +24,13 @@
 //!
 //! **How.** Octets go through `held`, an aligner of 15 octets that takes a beat at any place and gives steps of an FPDU, 8 octets, or 4 at its end; behind a register each step goes to memory and into the CRC,
 //! of which the field itself is part. What is left of a payload behind the last step, up to 7 octets, stays with the connection.
-//! **States.** `Clear` after reset; `Idle`; `Load` a connection; `Begin`: await 8 octets of an FPDU and a slot; `Steps`; `Check`, `Verdict` behind the last step; `Finish` a payload;
-//! `Drain` what is not wanted; `Answer`; `Rebind`, `Unbound`.
-//! **Timing.** A payload takes 4 clocks, 2 more if it ends within an FPDU, and each FPDU 3 beside its steps, of which there is one a clock: one FPDU in one payload, from
-//! `payload_meta` to `consumed`, 11 clocks with a ULPDU of 22 octets, 16 of 64, 189 of 1446, 190 of 1454 (1460 octets). An FPDU of 28 octets behind others 7.
-//! **Memory.** Slots: 2^(P+S) octets (P = 4, S = 11: 16 block RAMs); 2^C x 142 bits (4 block RAMs); 2^P slot numbers. `W` = P + S - 3.
+//! **States.** `Clear` after reset; `Idle`; `Half`, `Load` a connection; `Begin`: await 8 octets of an FPDU and a slot; `Steps`; `Check`, `Verdict` behind the last step; `Finish` a payload;
+//! `Drain` what is not wanted; `Answer`, `Save` the connection; `Rebind`, `Unbound`.
+//! **Timing.** A payload takes 5 clocks and one behind `consumed`, 2 more if it ends within an FPDU, and each FPDU 3 beside its steps, of which there is one a clock: one FPDU in one payload, from
+//! `payload_meta` to `consumed`, 12 clocks with a ULPDU of 22 octets, 17 of 64, 190 of 1446, 191 of 1454 (1460 octets). An FPDU of 28 octets behind others 7.
+//! **Memory.** Slots of 1536 octets: 12 block RAMs (P = 4, S = 11, T = 6); 2^C x 2 words of 71 bits (2 block RAMs); 2^P slot numbers. `W` = P + S - 3, `B` = S - 3.
 use super::crc32c::{Crc32c, GOOD};
+use super::slot_ram::SlotRam;
 use crate::rdma::types::*;
 use crate::stream::*;
 use crate::tcp::types::PayloadIn;
@@ -39,6 +40,7 @@ use rust_hdl::prelude::*;
 pub enum MpaRxState {
     Clear,
     Idle,
+    Half,
     Load,
     Begin,
     Steps,
@@ -47,6 +49,7 @@ pub enum MpaRxState {
     Finish,
     Drain,
     Answer,
+    Save,
     Rebind,
     Unbound,
 }
@@ -76,7 +79,7 @@ pub struct MpaRxConn {
 }
 
 #[derive(LogicBlock)]
-pub struct MpaRx<const C: usize, const P: usize, const S: usize, const W: usize> {
+pub struct MpaRx<const C: usize, const P: usize, const S: usize, const W: usize, const B: usize, const T: usize> {
     pub clock: Signal<In, Clock>,
     pub reset: Signal<In, Bit>,
     pub ready: Signal<Out, Bit>,
@@ -93,8 +96,8 @@ pub struct MpaRx<const C: usize, const P: usize, const S: usize, const W: usize>
     pub cnt_mpa_crc_errors: Signal<Out, Bit>,
     pub cnt_mpa_bad_length: Signal<Out, Bit>,
     pub cnt_mpa_no_slot: Signal<Out, Bit>,
-    slots: BlockRam<Bits<64>, W>,
-    conns: BlockRam<MpaRxConn, C>,
+    slots: SlotRam<W, B, T>,
+    conns: RowWords<MpaRxConn, C, 1, 71>,
     crc32c: Crc32c,
     state: DFF<MpaRxState>,
     index: DFF<Bits<16>>,
@@ -176,9 +179,9 @@ pub struct MpaRx<const C: usize, const P: usize, const S: usize, const W: usize>
     amounts: [Constant<Bits<4>>; 8],
 }
 
-impl<const C: usize, const P: usize, const S: usize, const W: usize> Default for MpaRx<C, P, S, W> {
+impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: usize, const T: usize> Default for MpaRx<C, P, S, W, B, T> {
     fn default() -> Self {
-        assert!(W == P + S - 3 && (1..=8).contains(&P) && (6..=14).contains(&S) && (1..=16).contains(&C));
+        assert!(W == P + S - 3 && B == S - 3 && (1..=8).contains(&P) && (6..=14).contains(&S) && (1..=16).contains(&C));
         Self {
             clock: Default::default(),
             reset: Default::default(),
@@ -257,7 +260,7 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize> Default for
             ones: Constant::new(u64::from(u32::MAX).to_bits()),
             right: Constant::new(u64::from(GOOD).to_bits()),
             // a slot is a multiple of 4 octets, so the pad makes no difference
-            most_ulpdu: Constant::new(((1u64 << S) - 6).to_bits()),
+            most_ulpdu: Constant::new(((1u64 << (S - 1)) + (8u64 << T) - 6).to_bits()),
             all_slots: Constant::new((1u64 << P).to_bits()),
             most_started: Constant::new(((1u64 << P) - 1).to_bits()),
             last_row: Constant::new(((1u64 << C.max(P)) - 1).to_bits()),
@@ -268,16 +271,14 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize> Default for
     }
 }
 
-impl<const C: usize, const P: usize, const S: usize, const W: usize> Logic for MpaRx<C, P, S, W> {
+impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: usize, const T: usize> Logic for MpaRx<C, P, S, W, B, T> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, state, index, len, conn, binding, unbind, bind_crc, ended, stepped, start_at, began, old, keep_row, answer);
         dff_setup!(self, clock, held, count, step, step_half, step_there, step_address, crc, told, offered);
         dff_setup!(self, clock, head, tail, stock, warm, started, sweep);
-        self.slots.read_clock.next = self.clock.val();
-        self.slots.write_clock.next = self.clock.val();
-        self.conns.read_clock.next = self.clock.val();
-        self.conns.write_clock.next = self.clock.val();
+        clock!(self, clock, slots);
+        clock!(self, clock, conns);
         self.numbers.read_clock.next = self.clock.val();
         self.numbers.write_clock.next = self.clock.val();
         self.ready.next = self.state.q.val() != MpaRxState::Clear;
@@ -371,25 +372,38 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize> Logic for M
         if self.bind.valid.val() {
             self.asked.next = self.bind.data.val().index;
         }
-        self.conns.read_address.next = self.asked.val().get_bits::<C>(0);
-        self.row.next = self.conns.read_data.val();
+        // the state of the connection as it is to be kept, a half of it in each of two clocks
+        self.conns.index.next = self.index.q.val().get_bits::<C>(0);
+        self.conns.word.next = 0.into();
+        self.conns.write.next = false;
+        self.conns.value.next = self.conn.q.val();
+        if (self.state.q.val() == MpaRxState::Answer) | (self.state.q.val() == MpaRxState::Rebind) {
+            self.conns.value.next.crc = self.crc.q.val();
+            self.conns.value.next.count = self.count.q.val().get_bits::<3>(0);
+            self.conns.value.next.octets = self.held.q.val().get_bits::<56>(0);
+        }
+        if self.state.q.val() == MpaRxState::Rebind {
+            self.conns.value.next.live = !self.unbind.q.val();
+            self.conns.value.next.deaf = false;
+            self.conns.value.next.crc_on = self.bind_crc.q.val();
+            self.conns.value.next.started = false;
+            self.conns.value.next.count = 0.into();
+            self.conns.value.next.octets = 0.into();
+        } else if self.state.q.val() == MpaRxState::Clear {
+            self.conns.value.next.live = false;
+            self.conns.value.next.started = false;
+        }
+        self.row.next = self.conns.turned.val();
         self.begins.next = bits::<16>(0) - bit_cast::<16, 3>(self.row.val().count);
-        self.conns.write_address.next = self.index.q.val().get_bits::<C>(0);
-        self.conns.write_enable.next = false;
-        self.conns.write_data.next = self.conn.q.val();
-        self.conns.write_data.next.crc = self.crc.q.val();
-        self.conns.write_data.next.count = self.count.q.val().get_bits::<3>(0);
-        self.conns.write_data.next.octets = self.held.q.val().get_bits::<56>(0);
         self.consumed.valid.next = self.state.q.val() == MpaRxState::Answer;
         self.consumed.data.next = self.answer.q.val();
         self.unbound.valid.next = (self.state.q.val() == MpaRxState::Unbound) & !self.offered.q.val();
         self.unbound.data.next = self.index.q.val();
         match self.state.q.val() {
             MpaRxState::Clear => {
-                self.conns.write_address.next = self.sweep.q.val().get_bits::<C>(0);
-                self.conns.write_enable.next = true;
-                self.conns.write_data.next.live = false;
-                self.conns.write_data.next.started = false;
+                // what must be 0 is in the first half
+                self.conns.index.next = self.sweep.q.val().get_bits::<C>(0);
+                self.conns.write.next = true;
                 self.sweep.d.next = self.sweep.q.val() + 1;
                 self.head.d.next = 0.into();
                 self.tail.d.next = 0.into();
@@ -401,6 +415,7 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize> Logic for M
             MpaRxState::Idle => {
                 self.bind.ready.next = true;
                 self.payload_meta.ready.next = !self.bind.valid.val();
+                self.conns.index.next = self.asked.val().get_bits::<C>(0);
                 self.index.d.next = self.asked.val();
                 self.len.d.next = self.payload_meta.data.val().len;
                 self.binding.d.next = self.bind.valid.val();
@@ -410,8 +425,13 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize> Logic for M
                 self.start_at.d.next = 0.into();
                 self.keep_row.d.next = false;
                 if self.bind.valid.val() | self.payload_meta.valid.val() {
-                    self.state.d.next = MpaRxState::Load;
+                    self.state.d.next = MpaRxState::Half;
                 }
+            }
+            MpaRxState::Half => {
+                self.conns.word.next = 1.into();
+                self.conn.d.next = self.conns.turned.val();
+                self.state.d.next = MpaRxState::Load;
             }
             MpaRxState::Load => {
                 self.conn.d.next = self.row.val();
@@ -535,27 +555,31 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize> Logic for M
                 }
             }
             MpaRxState::Answer => {
-                self.conns.write_enable.next = !self.keep_row.q.val();
+                self.conns.write.next = !self.keep_row.q.val();
                 if self.consumed.ready.val() {
-                    self.state.d.next = MpaRxState::Idle;
+                    self.conn.d.next = self.conns.turned.val();
+                    self.state.d.next = MpaRxState::Save;
+                    if self.keep_row.q.val() {
+                        self.state.d.next = MpaRxState::Idle;
+                    }
+                }
+            }
+            MpaRxState::Save => {
+                self.conns.word.next = 1.into();
+                self.conns.write.next = true;
+                self.state.d.next = MpaRxState::Idle;
+                if self.binding.q.val() & self.unbind.q.val() {
+                    self.state.d.next = MpaRxState::Unbound;
                 }
             }
             MpaRxState::Rebind => {
-                self.conns.write_enable.next = true;
-                self.conns.write_data.next.live = !self.unbind.q.val();
-                self.conns.write_data.next.deaf = false;
-                self.conns.write_data.next.crc_on = self.bind_crc.q.val();
-                self.conns.write_data.next.started = false;
-                self.conns.write_data.next.count = 0.into();
-                self.conns.write_data.next.octets = 0.into();
+                self.conns.write.next = true;
+                self.conn.d.next = self.conns.turned.val();
                 if self.conn.q.val().started {
                     self.give.next = true;
                     self.started.d.next = self.started.q.val() - 1;
                 }
-                self.state.d.next = MpaRxState::Idle;
-                if self.unbind.q.val() {
-                    self.state.d.next = MpaRxState::Unbound;
-                }
+                self.state.d.next = MpaRxState::Save;
             }
             MpaRxState::Unbound => {
                 if !self.offered.q.val() & self.unbound.ready.val() {

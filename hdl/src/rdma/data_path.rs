@@ -11,7 +11,7 @@
 //! * `qps` waits for the engines' answers to `Unbind` while they go on; `qp_link` takes their news meanwhile.
 //! * The host's event ring holds up nothing but commands: `completions` and `qp_link` have queues with room for all that they can owe.
 //!
-//! **Memory** (`ecp5`, DP16KD): `mpa::rx` 20, `mpa::tx` 2, `rdma::rx` 9, `rdma::sq` 35, `regions` 8, `completions` 2, `qps` 2, `qp_link` 2.
+//! **Memory** (`ecp5`, DP16KD): `mpa::rx` 14, `mpa::tx` 2, `rdma::rx` 9, `rdma::sq` 35, `regions` 8, `completions` 2, `qps` 2, `qp_link` 2.
 use super::ack_spread::AckSpread;
 use super::completions::Completions;
 use super::qps::Qps;
@@ -28,7 +28,7 @@ use crate::tcp::types::PayloadIn;
 use rust_hdl::prelude::*;
 
 /// 2^C connections (`Cn` = C + n, `CN` = 2^C), 2^Q queue pairs and as many completion queues (`Qn` = Q + n, `QN` = 2^Q, `BELLS` = 2^Q1), 2^M regions, IRD and ORD at most 2^I (`CI1` = C + I + 1),
-/// 2^P slots of 2^S octets (`W` = P + S - 3), 2^B beats of payload on their way from the host (`B1` = B + 1).
+/// 2^P slots of 2^(S-1) + 2^(ST+3) octets (`W` = P + S - 3, `SB` = S - 3), 2^B beats of payload on their way from the host (`B1` = B + 1).
 #[derive(LogicBlock, Default)]
 pub struct DataPath<
     const C: usize,
@@ -52,6 +52,8 @@ pub struct DataPath<
     const P: usize,
     const S: usize,
     const W: usize,
+    const SB: usize,
+    const ST: usize,
     const B: usize,
     const B1: usize,
 > {
@@ -102,7 +104,7 @@ pub struct DataPath<
     completions: Completions<Q, Q1, QN, Q2, Q3>,
     rx: RdmaRx<C, S, W, I, CI1, C2, C5>,
     sq: SendQueue<C, C1, C4, C5, C7, C8, I, CI1>,
-    mpa_rx: MpaRx<C, P, S, W>,
+    mpa_rx: MpaRx<C, P, S, W, SB, ST>,
     mpa_tx: MpaTx<C, C8, B, B1>,
     acks: ChanFifo<TxToSq, 4, 5>,
     spread: AckSpread,
@@ -140,9 +142,11 @@ impl<
         const P: usize,
         const S: usize,
         const W: usize,
+        const SB: usize,
+        const ST: usize,
         const B: usize,
         const B1: usize,
-    > Logic for DataPath<C, C1, C2, C3, C4, C5, C7, C8, CN, Q, Q1, Q2, Q3, QN, BELLS, M, I, CI1, P, S, W, B, B1>
+    > Logic for DataPath<C, C1, C2, C3, C4, C5, C7, C8, CN, Q, Q1, Q2, Q3, QN, BELLS, M, I, CI1, P, S, W, SB, ST, B, B1>
 {
     #[hdl_gen]
     fn update(&mut self) {
