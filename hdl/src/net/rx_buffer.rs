@@ -9,8 +9,8 @@
 //! inside a frame, `spill` drops the rest of it and the frame (`cnt_eth_in_overflow`); a good frame that finds the meta queue full is
 //! taken back as well (`cnt_rx_meta_dropped`). Only committed beats can be read.
 //!
-//! Timing: one beat a clock in and out; 5 clocks from the good last beat to the first beat out; one meta every 3 clocks.
-//! Memory: 2^N beats of 68 bits (N = 11: 8 block RAMs) and 2^M metas of 246 bits (up to M = 9: 7 block RAMs), outputs registered,
+//! Timing: one beat a clock in and out; 5 clocks from the good last beat to the first beat out; one meta every 4 clocks. A good frame has two beats or more.
+//! Memory: 2^N beats of 68 bits (N = 11: 8 block RAMs) and 2^M metas of 231 bits in halves (up to M = 8: 4 block RAMs), outputs registered,
 //! and 8 beats of distributed RAM behind them. No address is read in the clock in which it is written. `NP1` = N + 1, `MP1` = M + 1.
 use super::types::RxMeta;
 use crate::stream::*;
@@ -36,7 +36,7 @@ pub struct RxBuffer<const N: usize, const NP1: usize, const M: usize, const MP1:
     pub cnt_eth_in_overflow: Signal<Out, Bit>,
     pub cnt_rx_meta_dropped: Signal<Out, Bit>,
     ram: BlockRam<StoredBeat, N>,
-    metas: BlockRam<RxMeta, M>,
+    metas: HalvedRam<RxMeta, M>,
     /// Next place to write, end of what may be read, next place to read; free-running modulo 2^NP1.
     wr: DFF<Bits<NP1>>,
     committed: DFF<Bits<NP1>>,
@@ -44,8 +44,9 @@ pub struct RxBuffer<const N: usize, const NP1: usize, const M: usize, const MP1:
     spill: DFF<Bit>,
     meta_wr: DFF<Bits<MP1>>,
     meta_rd: DFF<Bits<MP1>>,
-    /// A read of `metas` is at its output / in `meta_reg`.
+    /// The first half of a meta, its second half is at the output of `metas` / all of it is in `meta_reg`.
     meta_read: DFF<Bit>,
+    meta_second: DFF<Bit>,
     meta_full: DFF<Bit>,
     meta_reg: DFF<RxMeta>,
     /// A read of `ram` is at its output / in `word`.
@@ -92,6 +93,7 @@ impl<const N: usize, const NP1: usize, const M: usize, const MP1: usize> Default
             meta_wr: Default::default(),
             meta_rd: Default::default(),
             meta_read: Default::default(),
+            meta_second: Default::default(),
             meta_full: Default::default(),
             meta_reg: Default::default(),
             read1: Default::default(),
@@ -119,12 +121,27 @@ impl<const N: usize, const NP1: usize, const M: usize, const MP1: usize> Default
 impl<const N: usize, const NP1: usize, const M: usize, const MP1: usize> Logic for RxBuffer<N, NP1, M, MP1> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, wr, committed, rd, spill, meta_wr, meta_rd, meta_read, meta_full, meta_reg, read1, read2, word, ahead);
+        dff_setup!(
+            self,
+            clock,
+            wr,
+            committed,
+            rd,
+            spill,
+            meta_wr,
+            meta_rd,
+            meta_read,
+            meta_second,
+            meta_full,
+            meta_reg,
+            read1,
+            read2,
+            word,
+            ahead
+        );
         self.ram.read_clock.next = self.clock.val();
         self.ram.write_clock.next = self.clock.val();
-        self.metas.read_clock.next = self.clock.val();
-        self.metas.write_clock.next = self.clock.val();
-        clock!(self, clock, queue);
+        clock!(self, clock, queue, metas);
         self.queue.reset.next = self.reset.val();
 
         // write side
@@ -147,9 +164,9 @@ impl<const N: usize, const NP1: usize, const M: usize, const MP1: usize> Logic f
                 self.ram.write_data.next.octets = self.counts[i].val();
             }
         }
-        self.metas.write_address.next = self.meta_wr.q.val().get_bits::<M>(0);
-        self.metas.write_data.next = self.meta_in.val();
-        self.metas.write_enable.next = false;
+        self.metas.write_index.next = self.meta_wr.q.val().get_bits::<M>(0);
+        self.metas.write_value.next = self.meta_in.val();
+        self.metas.write.next = false;
         if self.valid.val() {
             if self.fits.val() {
                 self.wr.d.next = self.wr_next.val();
@@ -160,7 +177,7 @@ impl<const N: usize, const NP1: usize, const M: usize, const MP1: usize> Logic f
                 self.spill.d.next = false;
                 if self.good_end.val() & self.fits.val() & self.meta_fits.val() {
                     self.committed.d.next = self.wr_next.val();
-                    self.metas.write_enable.next = true;
+                    self.metas.write.next = true;
                     self.meta_wr.d.next = self.meta_wr.q.val() + 1;
                 } else {
                     self.wr.d.next = self.committed.q.val();
@@ -168,19 +185,27 @@ impl<const N: usize, const NP1: usize, const M: usize, const MP1: usize> Logic f
             }
         }
 
-        // metas: address, RAM, register
-        self.metas.read_address.next = self.meta_rd.q.val().get_bits::<M>(0);
+        // metas: address, RAM, register, a half after the other
+        self.metas.read_index.next = self.meta_rd.q.val().get_bits::<M>(0);
+        self.metas.read_half.next = self.meta_read.q.val();
+        self.metas.value.next = self.meta_reg.q.val();
         self.meta.data.next = self.meta_reg.q.val();
         self.meta.valid.next = self.meta_full.q.val();
         if self.meta_full.q.val() & self.meta.ready.val() {
             self.meta_full.d.next = false;
         }
         self.meta_read.d.next = false;
-        if self.meta_read.q.val() {
-            self.meta_reg.d.next = self.metas.read_data.val();
+        self.meta_second.d.next = self.meta_read.q.val();
+        if self.meta_read.q.val() | self.meta_second.q.val() {
+            self.meta_reg.d.next = self.metas.turned.val();
+        }
+        if self.meta_second.q.val() {
             self.meta_full.d.next = true;
             self.meta_rd.d.next = self.meta_rd.q.val() + 1;
-        } else if (self.meta_rd.q.val() != self.meta_wr.q.val()) & (!self.meta_full.q.val() | self.meta.ready.val()) {
+        } else if !self.meta_read.q.val()
+            & (self.meta_rd.q.val() != self.meta_wr.q.val())
+            & (!self.meta_full.q.val() | self.meta.ready.val())
+        {
             self.meta_read.d.next = true;
         }
 
@@ -222,6 +247,7 @@ impl<const N: usize, const NP1: usize, const M: usize, const MP1: usize> Logic f
             self.meta_wr.d.next = 0.into();
             self.meta_rd.d.next = 0.into();
             self.meta_read.d.next = false;
+            self.meta_second.d.next = false;
             self.meta_full.d.next = false;
             self.read1.d.next = false;
             self.read2.d.next = false;
