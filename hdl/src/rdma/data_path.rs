@@ -11,7 +11,7 @@
 //! * `qps` waits for the engines' answers to `Unbind` while they go on; `qp_link` takes their news meanwhile.
 //! * The host's event ring holds up nothing but commands: `completions` and `qp_link` have queues with room for all that they can owe.
 //!
-//! **Memory** (`ecp5`, DP16KD): `mpa::rx` 14, `mpa::tx` 2, `rdma::rx` 9, `rdma::sq` 35, `regions` 8, `completions` 2, `qps` 2, `qp_link` 2.
+//! **Memory** (`ecp5`, DP16KD): `mpa::rx` 14, `mpa::tx` 2, `rdma::rx` 9, `rdma::sq` 34, `regions` 8, `completions` 2, `qps` 2, `qp_link` 2.
 use super::ack_spread::AckSpread;
 use super::completions::Completions;
 use super::qps::Qps;

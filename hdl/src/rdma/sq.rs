@@ -30,8 +30,8 @@
 //! 7, for each SGE 6 and the check more, for a Read 1 more; an FPDU 8, the first of a message 10, with markers 2 and one for each marker more; acknowledgement 6, completion 1 more. In all, an
 //! 8-octet inline Write every 24, an FPDU of a long message every 14, with three markers every 18.
 //!
-//! **Memory** (C = 5, in DP16KD): item store 20, work requests 4, read requests of the peer 2^R for each index 4, FPDUs 1, rows 4, entries that were fetched 2.
-//! C1 = C + 1 and so on, CR1 = C + R + 1; 2^R is the largest IRD and ORD.
+//! **Memory** (C = 5, in DP16KD): item store 20, work requests 4, read requests of the peer 2^R for each index 4, FPDUs 1, rows 3, entries that were fetched 2.
+//! C1 = C + 1 and so on, CR1 = C + R + 1; 2^R is the largest IRD.
 use super::item_store::ItemStore;
 use super::owed_reads::{OwedHalf, OwedReads};
 use super::send_fetch::SendFetch;
@@ -102,13 +102,13 @@ pub struct SqRow {
     pub qpn: Bits<16>,
     pub pd: Bits<16>,
     pub cqn: Bits<16>,
-    pub base: Bits<64>,
+    /// Upper bits of its address: it begins at a multiple of 64.
+    pub base: Bits<58>,
     pub log2: Bits<4>,
     pub ord: Bits<5>,
-    /// Indices in the send queue: behind the last, next to fetch, next to complete.
+    /// Indices in the send queue: behind the last, next to fetch; next to complete is `fetch` - `open`.
     pub posted: Bits<16>,
     pub fetch: Bits<16>,
-    pub done: Bits<16>,
     /// Items of the next to fetch, to send, to complete.
     pub fetch_item: Bits<4>,
     pub send_item: Bits<4>,
@@ -302,6 +302,8 @@ pub struct SendQueue<
     fpdu: DFF<SqFpdu>,
     /// Index in the ring of send queue entries.
     masked: DFF<Bits<16>>,
+    /// Index of the next to complete, two clocks after it changed.
+    done: DFF<Bits<16>>,
     ord_full: DFF<Bit>,
     // the work request, or other message, at hand
     entry: DFF<Bits<64>>,
@@ -329,6 +331,7 @@ pub struct SendQueue<
     n: Signal<Local, SqRow>,
     b: Signal<Local, Bind>,
     qp: Signal<Local, QpContext>,
+    sq_base: Signal<Local, Bits<64>>,
     b_ord: Signal<Local, Bits<8>>,
     b_index: Signal<Local, Bits<16>>,
     rx: Signal<Local, RxToSq>,
@@ -439,7 +442,7 @@ impl<
     fn update(&mut self) {
         dff_setup!(self, clock, step, job, index, cleared, turn, prefer, unbind_wait, was_queued, settled, wants, tx_full, tx_out);
         dff_setup!(self, clock, issued_full, issued_out, responded_full, responded_out, event_full, event_out, unbound_full, unbound_out);
-        dff_setup!(self, clock, mulpdu, marker_octets, work, fpdu, masked, ord_full, entry, kind, item, opcode, in_line, status);
+        dff_setup!(self, clock, mulpdu, marker_octets, work, fpdu, masked, done, ord_full, entry, kind, item, opcode, in_line, status);
         dff_setup!(self, clock, stag, to, total, sge, sge_len, sge_stag, sge_to, word, last, take, wire_len, rest);
         clock!(self, clock, items, fetcher, rows, owed, queue);
         self.works.read_clock.next = self.clock.val();
@@ -453,6 +456,7 @@ impl<
         // ---- inputs
         self.b.next = self.bind.data.val();
         self.qp.next = self.b.val().qp;
+        self.sq_base.next = self.qp.val().sq_base;
         self.b_ord.next = self.b.val().ord;
         self.b_index.next = self.b.val().index;
         self.rx.next = self.from_rx.data.val();
@@ -539,7 +543,8 @@ impl<
         self.wants.d.next.work = self.may_begin.val() & (self.r.val().taken != 0) & !self.r.val().blocked;
         self.wants.d.next.drain = self.r.val().closing
             & !self.r.val().drained
-            & (self.r.val().posted == self.r.val().done)
+            & (self.r.val().posted == self.r.val().fetch)
+            & (self.r.val().open == 0)
             & (self.r.val().owed == 0)
             & (self.r.val().fpdus == 0)
             & !self.r.val().cutting
@@ -634,7 +639,7 @@ impl<
         self.masked.d.next = self.r.val().fetch & self.below.val();
         self.fetcher.start.next = false;
         self.fetcher.item.next = self.item_base.val() | bit_cast::<C4, 4>(self.r.val().fetch_item);
-        self.fetcher.base.next = self.r.val().base;
+        self.fetcher.base.next = bit_cast::<64, 58>(self.r.val().base) << 6;
         self.fetcher.number.next = self.masked.q.val();
         self.fetcher.word.next = 0.into();
         self.fetcher.pop.next = false;
@@ -761,7 +766,8 @@ impl<
         self.completion.valid.next = false;
         self.completion.data.next.cqn = self.r.val().cqn;
         self.completion.data.next.qpn = self.r.val().qpn;
-        self.completion.data.next.wqe = self.r.val().done;
+        self.done.d.next = self.r.val().fetch - bit_cast::<16, 4>(self.r.val().open);
+        self.completion.data.next.wqe = self.done.q.val();
         self.completion.data.next.opcode = bit_cast::<8, 3>(self.work_opcode.val());
         if self.work_opcode.val() > 2 {
             self.completion.data.next.opcode = 3.into();
@@ -913,7 +919,7 @@ impl<
                     self.n.next.qpn = self.qp.val().qpn;
                     self.n.next.pd = self.qp.val().pd;
                     self.n.next.cqn = self.qp.val().send_cqn;
-                    self.n.next.base = self.qp.val().sq_base;
+                    self.n.next.base = self.sq_base.val().get_bits::<58>(6);
                     self.n.next.log2 = self.qp.val().sq_log2;
                     self.n.next.ord = self.b_ord.val().get_bits::<5>(0);
                     if self.b_ord.val() > 31 {
@@ -1102,7 +1108,6 @@ impl<
                 if !self.complete.val() {
                     self.step.d.next = SqStep::Settle;
                 } else if !self.tell.val() | self.completion.ready.val() {
-                    self.n.next.done = self.r.val().done + 1;
                     self.n.next.done_item = self.done_next.val();
                     self.n.next.open = self.r.val().open - 1;
                     self.step.d.next = SqStep::DoneRead;
