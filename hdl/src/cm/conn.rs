@@ -61,7 +61,7 @@
 //! frame without private data to its event 13; ACCEPT to Send 8, ESTABLISHED 3 later. An event that its cause's job had no room for: up to
 //! 2^C + 8 clocks after there is room. End of a listener, and each pass of the end of all, 11 x 2^C + 11. Ready 4 x 2^C clocks after reset.
 //!
-//! **Memory.** `entries` 2^C x 468 bits and `listeners` 2^L x 97 in words of a quarter of that ([`RowStore`]: 4 and 1 DP16KD), `generations` 2^C x 32 (never cleared), use
+//! **Memory.** `entries` 2^C x 432 bits and `listeners` 2^L x 97 in words of a quarter of that ([`RowStore`]: 3 and 1 DP16KD), `generations` 2^C x 32 (never cleared), use
 //! slots of TIME-WAIT 2^T x 16.
 use super::conn_types::*;
 use super::messages::{CommandIn, EventOut, ListenerUpdate};
@@ -318,7 +318,7 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     flag_s: Constant<Bits<8>>,
     dscp: Constant<Bits<8>>,
     connections: Constant<Bits<16>>,
-    most: Constant<Bits<16>>,
+    most: Constant<Bits<8>>,
     last_index: Constant<Bits<C>>,
     op_connect: Constant<Bits<8>>,
     op_accept: Constant<Bits<8>>,
@@ -668,7 +668,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         }
         self.same_listener.next =
             self.listeners.row.val().live & (self.listeners.row.val().generation == self.ent.val().listener_generation);
-        self.lsel.next = bit_cast::<L, 16>(self.ent.val().listener);
+        self.lsel.next = bit_cast::<L, 8>(self.ent.val().listener);
         if self.job.q.val() == ConnJob::Passive {
             self.lsel.next = bit_cast::<L, 16>(self.rxm.val().listener);
         } else if self.job.q.val() == ConnJob::Listener {
@@ -697,8 +697,8 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             } else {
                 self.negotiate.op.next = NegotiateOp::Judge;
                 self.negotiate.peer_to_peer.next = self.ent.val().peer_to_peer;
-                self.negotiate.own_ird.next = self.ent.val().own_ird;
-                self.negotiate.own_ord.next = self.ent.val().own_ord;
+                self.negotiate.own_ird.next = bit_cast::<16, 8>(self.ent.val().own_ird);
+                self.negotiate.own_ord.next = bit_cast::<16, 8>(self.ent.val().own_ord);
             }
         } else if self.ent.val().peer_enhanced {
             self.negotiate.peer_ird_word.next = self.ent.val().ird_word;
@@ -956,11 +956,11 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             (self.pick_ip.q.val() == self.remote_addr.val()) & (self.rep_now.val().port == self.command.val().remote_port);
 
         // ---- the start-up frame that would be sent: our Request after `Synced`, else a Reply
-        self.req_ird_word.next = self.ent.val().own_ird;
+        self.req_ird_word.next = bit_cast::<16, 8>(self.ent.val().own_ird);
         if self.ent.val().open_ird {
             self.req_ird_word.next = self.open_value.val();
         }
-        self.req_ord_word.next = self.ent.val().own_ord;
+        self.req_ord_word.next = bit_cast::<16, 8>(self.ent.val().own_ord);
         if self.ent.val().open_ord {
             self.req_ord_word.next = self.open_value.val();
         }
@@ -984,7 +984,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             if self.ent.val().enhanced {
                 self.sf.next.rev = 2.into();
             }
-            self.sf.next.data_len = self.ent.val().data_out;
+            self.sf.next.data_len = bit_cast::<16, 10>(self.ent.val().data_out);
             self.sf.next.ird_word = self.req_ird_word.val();
             self.sf.next.ord_word = self.req_ord_word.val();
             if self.ent.val().peer_to_peer {
@@ -1217,11 +1217,11 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         self.n.next.no_crc = self.flags.val().get_bit(3);
                         self.n.next.open_ird = self.negotiate.open_ird.val();
                         self.n.next.open_ord = self.negotiate.open_ord.val();
-                        self.n.next.own_ird = self.negotiate.ird.val();
-                        self.n.next.own_ord = self.negotiate.ord.val();
+                        self.n.next.own_ird = self.negotiate.ird.val().get_bits::<8>(0);
+                        self.n.next.own_ord = self.negotiate.ord.val().get_bits::<8>(0);
                         self.n.next.tos = self.command.val().tos;
                         self.n.next.data_addr = self.command.val().data_addr;
-                        self.n.next.data_out = self.command.val().data_len;
+                        self.n.next.data_out = bit_cast::<10, 16>(self.command.val().data_len);
                         self.set_timer.next = true;
                         self.time_out.next = self.connect_timeout.val();
                         if self.command.val().timeout_us != 0 {
@@ -1239,7 +1239,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     ConnJob::Passive => {
                         self.n.next.passive = true;
                         self.n.next.tuple = self.msg_tuple.val();
-                        self.n.next.listener = self.rxm.val().listener;
+                        self.n.next.listener = bit_cast::<8, 16>(self.rxm.val().listener);
                         self.n.next.listener_generation = self.listeners.row.val().generation;
                         self.n.next.context = self.listeners.row.val().context;
                         if self.listeners.row.val().live & !self.shutdown.val() {
@@ -1349,7 +1349,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                             self.n.next.peer_enhanced = self.got_enhanced.val();
                             self.n.next.flags = self.got.val().flags;
                             self.n.next.rev = self.got.val().rev;
-                            self.n.next.data_in = self.got.val().data_len;
+                            self.n.next.data_in = bit_cast::<10, 16>(self.got.val().data_len);
                             if self.got_enhanced.val() {
                                 self.n.next.ird_word = self.got.val().ird_word;
                                 self.n.next.ord_word = self.got.val().ord_word;
@@ -1371,8 +1371,8 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                             } else if self.ent.val().enhanced & self.negotiate.no_rtr.val() {
                                 self.dead.next = true;
                             } else {
-                                self.n.next.own_ird = self.negotiate.ird.val();
-                                self.n.next.own_ord = self.negotiate.ord.val();
+                                self.n.next.own_ird = self.negotiate.ird.val().get_bits::<8>(0);
+                                self.n.next.own_ord = self.negotiate.ord.val().get_bits::<8>(0);
                                 self.begin_data.next = true;
                             }
                         } else if (self.ph.val() == ConnPhase::WaitRequest) | (self.ph.val() == ConnPhase::WaitSync) {
@@ -1470,7 +1470,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     ConnJob::Sweep => {
                         if self.ent.val().passive
                             & !self.ent.val().announced
-                            & (self.ent.val().listener == self.sweep_slot.q.val())
+                            & (bit_cast::<16, 8>(self.ent.val().listener) == self.sweep_slot.q.val())
                             & (self.ent.val().listener_generation == self.sweep_generation.q.val())
                         {
                             self.dead.next = self.ph.val() != ConnPhase::Closing;
@@ -1540,8 +1540,8 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                             self.n.next.phase = ConnPhase::Established;
                             self.n.next.context = self.command.val().context;
                             self.n.next.qpn = self.command.val().qpn;
-                            self.n.next.own_ird = self.negotiate.ird.val();
-                            self.n.next.own_ord = self.negotiate.ord.val();
+                            self.n.next.own_ird = self.negotiate.ird.val().get_bits::<8>(0);
+                            self.n.next.own_ord = self.negotiate.ord.val().get_bits::<8>(0);
                             self.n.next.owe_reply = true;
                             self.established.next = true;
                         }
@@ -1608,8 +1608,8 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         self.order.d.next.crc = self.bind_crc.val();
                         self.order.d.next.markers = self.told_flags.val().get_bit(7);
                         self.order.d.next.responder = self.ent.val().passive;
-                        self.order.d.next.ird = self.n.val().own_ird;
-                        self.order.d.next.ord = self.n.val().own_ord;
+                        self.order.d.next.ird = bit_cast::<16, 8>(self.n.val().own_ird);
+                        self.order.d.next.ord = bit_cast::<16, 8>(self.n.val().own_ord);
                         self.order.d.next.rtr_write = self.bind_rtr.val() & (self.ent.val().passive | self.told_ord.val().get_bit(15));
                         self.order.d.next.rtr_read = self.bind_rtr.val() & (self.ent.val().passive | !self.told_ord.val().get_bit(15));
                     }
@@ -2036,17 +2036,17 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         if self.about_start.val() {
             self.ev_new.next.flags = self.ent.val().flags;
             self.ev_new.next.detail = bit_cast::<32, 8>(self.ent.val().rev);
-            self.ev_new.next.own_ird = self.ent.val().own_ird;
-            self.ev_new.next.own_ord = self.ent.val().own_ord;
+            self.ev_new.next.own_ird = bit_cast::<16, 8>(self.ent.val().own_ird);
+            self.ev_new.next.own_ord = bit_cast::<16, 8>(self.ent.val().own_ord);
             self.ev_new.next.peer_ird = bit_cast::<16, 14>(self.ent_ird.val().get_bits::<14>(0));
             self.ev_new.next.peer_ord = bit_cast::<16, 14>(self.ent_ord.val().get_bits::<14>(0));
         }
         if self.raise.val() & self.ent.val().owe_request {
-            self.ev_new.next.data_len = self.ent.val().data_in;
-            self.ev_new.next.listener_index = self.ent.val().listener;
+            self.ev_new.next.data_len = bit_cast::<16, 10>(self.ent.val().data_in);
+            self.ev_new.next.listener_index = bit_cast::<16, 8>(self.ent.val().listener);
             self.ev_new.next.listener_generation = self.ent.val().listener_generation;
         } else if self.about_start.val() & !self.ent.val().passive & (self.ok.val() | (self.reply_status.val() == ConnStatus::Refused)) {
-            self.ev_new.next.data_len = self.ent.val().data_in;
+            self.ev_new.next.data_len = bit_cast::<16, 10>(self.ent.val().data_in);
         }
         if self.raise.val() | (self.reply.val() & !(self.flags.val().get_bit(7) & self.ok.val())) {
             self.ev.d.next = self.ev_new.val();

@@ -198,7 +198,7 @@ pub struct ConnEntry {
     pub has_user: Bit,
     pub user: Bits<16>,
     // passive: its listener
-    pub listener: Bits<16>,
+    pub listener: Bits<8>,
     pub listener_generation: Bits<32>,
     /// It counts against the listener's limit of those waiting for the host.
     pub counted: Bit,
@@ -218,9 +218,9 @@ pub struct ConnEntry {
     pub open_ord: Bit,
     pub tos: Bits<8>,
     pub data_addr: Bits<64>,
-    pub data_out: Bits<16>,
-    pub own_ird: Bits<16>,
-    pub own_ord: Bits<16>,
+    pub data_out: Bits<10>,
+    pub own_ird: Bits<8>,
+    pub own_ord: Bits<8>,
     // what the peer said
     /// The peer's frame had the enhanced words.
     pub peer_enhanced: Bit,
@@ -228,7 +228,7 @@ pub struct ConnEntry {
     pub rev: Bits<8>,
     pub ird_word: Bits<16>,
     pub ord_word: Bits<16>,
-    pub data_in: Bits<16>,
+    pub data_in: Bits<10>,
     /// Private data is on its way to the host.
     pub delivering: Bit,
     // what came while it was, or (`dead`) while it was reopened
