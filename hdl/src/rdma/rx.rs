@@ -18,7 +18,8 @@
 //!
 //! **Receive queue.** Up to 4 entries of an index are here. When its first segment finds none, and ahead, when a receive completes and 2 are left or fewer, those that are posted are fetched in one read.
 //! One that cannot be read ends the stream with 0/2/0x07.
-//! A Read Request beyond IRD waits 2048 clocks for a place: the acknowledgement that it came with is perhaps on its way (ENH-22).
+//! A Read Request beyond IRD waits 2^15 clocks for a place: the acknowledgement before it is perhaps on its way (ENH-22), behind 31 others in the queue of `tcp::tx`, with a segment between any two,
+//! and a turn of each connection.
 //!
 //! **States.** See [`RxState`]. Beside the engine work the placer, the fetch of a receive queue entry, the queue of what is delivered, and the counts of what others tell.
 //!
@@ -267,7 +268,7 @@ pub struct RdmaRx<const C: usize, const S: usize, const W: usize, const I: usize
     entry_at: DFF<Bits<16>>,
     to_end: DFF<Bits<16>>,
     amount: DFF<Bits<3>>,
-    patience: DFF<Bits<11>>,
+    patience: DFF<Bits<15>>,
     request_short: DFF<Bit>,
     request_exact: DFF<Bit>,
     terminate_long: DFF<Bit>,
