@@ -192,6 +192,10 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     todo_port: DFF<Bit>,
     todo_qp: DFF<Bit>,
     order: DFF<QpOrder>,
+    // of a command, a clock after it came to rest: more private data than a frame holds, flags or an address that mean nothing
+    too_long: DFF<Bit>,
+    bad_flags: DFF<Bit>,
+    bad_remote: DFF<Bit>,
     port_wait: DFF<Bit>,
     end_soft: DFF<Bit>,
     rx_op: DFF<CmRxOp>,
@@ -281,8 +285,6 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     f_len: Signal<Local, Bits<16>>,
     f_tos: Signal<Local, Bits<8>>,
     f_limit: Signal<Local, Bits<16>>,
-    bad_flags: Signal<Local, Bit>,
-    bad_remote: Signal<Local, Bit>,
     own_flags: Signal<Local, Bits<8>>,
     sf: Signal<Local, StartFrame>,
     stf: Signal<Local, StartTxFrame>,
@@ -529,6 +531,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             f_len: Default::default(),
             f_tos: Default::default(),
             f_limit: Default::default(),
+            too_long: Default::default(),
             bad_flags: Default::default(),
             bad_remote: Default::default(),
             own_flags: Default::default(),
@@ -591,7 +594,10 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, wait_valid, pending, live_count, state, job, idx, cause, scan, lslot, g, due, handle_ok);
-        dff_setup!(self, clock, todo_qp, order, ported, give_back, pick, rank, near, pick_ip, opening, open_tuple, open_user);
+        dff_setup!(
+            self, clock, too_long, bad_flags, bad_remote, todo_qp, order, ported, give_back, pick, rank, near, pick_ip, opening,
+            open_tuple, open_user
+        );
         dff_setup!(self, clock, sweeping, all_pass, unsettled, all_shut, sweep_slot, sweep_generation, done_wait);
         dff_setup!(
             self,
@@ -919,14 +925,14 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         if self.job.q.val() == ConnJob::Frame {
             self.f_s.next = self.got_enhanced.val();
         }
-        self.bad_flags.next = self.flags.val().get_bits::<7>(0) != 0;
+        self.bad_flags.d.next = self.flags.val().get_bits::<7>(0) != 0;
         self.f_limit.next = 512.into();
         if self.f_s.val() {
             self.f_limit.next = 508.into();
         }
         if self.command.val().opcode == self.op_connect.val() {
             // RETRY and PEER_TO_PEER need ENHANCED and exclude each other; bits 4 to 6 mean nothing
-            self.bad_flags.next = (self.flags.val().get_bits::<3>(4) != 0)
+            self.bad_flags.d.next = (self.flags.val().get_bits::<3>(4) != 0)
                 | ((self.flags.val().get_bits::<2>(1) != 0) & !self.flags.val().get_bit(0))
                 | (self.flags.val().get_bit(1) & self.flags.val().get_bit(2));
             self.f_limit.next = 512.into();
@@ -934,9 +940,10 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                 self.f_limit.next = 508.into();
             }
         } else if self.command.val().opcode == self.op_accept.val() {
-            self.bad_flags.next = (self.flags.val().get_bits::<3>(0) != 0) | (self.flags.val().get_bits::<2>(5) != 0);
+            self.bad_flags.d.next = (self.flags.val().get_bits::<3>(0) != 0) | (self.flags.val().get_bits::<2>(5) != 0);
         }
-        self.bad_remote.next = (self.remote_addr.val().get_bits::<8>(24) == 0)
+        self.too_long.d.next = self.command.val().data_len > self.f_limit.val();
+        self.bad_remote.d.next = (self.remote_addr.val().get_bits::<8>(24) == 0)
             | (self.remote_addr.val().get_bits::<8>(24) == 127)
             | (self.remote_addr.val().get_bits::<8>(24) >= 224)
             | (self.command.val().remote_port == 0);
@@ -1483,10 +1490,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     ConnJob::Command => {
                         self.reply.next = true;
                         if self.command.val().opcode == self.op_connect.val() {
-                            if self.bad_flags.val()
-                                | self.bad_remote.val()
-                                | (self.command.val().data_len > self.f_limit.val())
-                                | self.cmd_timeout.val().get_bit(31)
+                            if self.bad_flags.q.val() | self.bad_remote.q.val() | self.too_long.q.val() | self.cmd_timeout.val().get_bit(31)
                             {
                                 self.reply_status.next = ConnStatus::Invalid;
                             } else {
@@ -1500,7 +1504,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         {
                             self.reply_status.next = ConnStatus::UnknownOpcode;
                             self.cnt_cmd_unknown.next = true;
-                        } else if self.bad_flags.val() {
+                        } else if self.bad_flags.q.val() {
                             self.reply_status.next = ConnStatus::Invalid;
                         } else if !self.handle_ok.q.val() {
                             self.reply_status.next = ConnStatus::NoEntry;
@@ -1522,7 +1526,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                             } else {
                                 self.n.next.context = self.command.val().context;
                             }
-                        } else if (self.ph.val() != ConnPhase::Requested) | (self.command.val().data_len > self.f_limit.val()) {
+                        } else if (self.ph.val() != ConnPhase::Requested) | self.too_long.q.val() {
                             self.reply_status.next = ConnStatus::Invalid;
                         } else if self.command.val().opcode == self.op_reject.val() {
                             self.n.next.context = self.command.val().context;
