@@ -756,7 +756,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         self.listeners.clear.next = false;
         self.wait_users.read_address.next = self.wait_index.val();
         self.wait_users.write_address.next = self.wait_index.val();
-        self.wait_users.write_data.next = self.ent.val().user;
+        self.wait_users.write_data.next = bit_cast::<16, 12>(self.ent.val().user);
         self.wait_users.write_enable.next = false;
         self.shut.next = self.all_shut.q.val();
         self.connections_live.next = self.live_count.q.val();
@@ -1217,7 +1217,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         self.n.next.qpn = self.command.val().qpn;
                         self.n.next.tuple = self.open_tuple.q.val();
                         self.n.next.has_user = true;
-                        self.n.next.user = self.open_user.q.val();
+                        self.n.next.user = self.open_user.q.val().get_bits::<12>(0);
                         self.n.next.enhanced = self.flags.val().get_bit(0);
                         self.n.next.peer_to_peer = self.flags.val().get_bit(1);
                         self.n.next.retry = self.flags.val().get_bit(2);
@@ -1327,7 +1327,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         if self.rxm.val().waiting & self.ent.val().has_user {
                             self.todo_port.d.next = true;
                             self.port_op.d.next = PortOp::Wait;
-                            self.port_slot.d.next = self.ent.val().user;
+                            self.port_slot.d.next = bit_cast::<16, 12>(self.ent.val().user);
                             self.n.next.has_user = false;
                             self.wait_users.write_enable.next = true;
                             self.wait_valid.d.next = self.wait_valid.q.val().replace_bit(self.wait_index.val().index(), true);
@@ -1737,7 +1737,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         self.n.next.has_user = false;
                         self.todo_port.d.next = true;
                         self.port_op.d.next = PortOp::Close;
-                        self.port_slot.d.next = self.ent.val().user;
+                        self.port_slot.d.next = bit_cast::<16, 12>(self.ent.val().user);
                     }
                     if self.ent.val().timer {
                         self.n.next.timer = false;
@@ -1853,7 +1853,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                 self.state.d.next = ConnState::Out;
                 if self.job.q.val() == ConnJob::Passive {
                     self.n.next.has_user = self.rep_now.val().status == PortStatus::Ok;
-                    self.n.next.user = self.rep_now.val().user;
+                    self.n.next.user = bit_cast::<12, 16>(self.rep_now.val().user);
                     // no room, or the slot belongs to another listener by now
                     if (self.rep_now.val().status != PortStatus::Ok) | (self.rep_now.val().port != self.tup.val().local_port) {
                         self.n.next.phase = ConnPhase::Freeing;

@@ -196,7 +196,7 @@ pub struct ConnEntry {
     pub tuple: Tuple,
     // port use
     pub has_user: Bit,
-    pub user: Bits<16>,
+    pub user: Bits<12>,
     // passive: its listener
     pub listener: Bits<8>,
     pub listener_generation: Bits<32>,
