@@ -21,7 +21,7 @@ help: ## This list
 setup: ## Install the tools (Debian packages, build/venv); first step of demo and test
 	@bash tools/setup.sh
 
-demo: setup ## Two adapters: LISTEN, ping over ARP, connections and every way they end; cycles in build/report/demo.json
+demo: setup ## Two adapters: LISTEN, ping over ARP, connections and every way they end, rping and perf; cycles in build/report/demo.json
 	cargo run --quiet --release -p ironwarp-cli -- demo
 
 test: lint ## All gates, then all tests
@@ -59,7 +59,7 @@ mutants: setup ## Break port_db, arp and engine MUTANTS times each and see wheth
 loom: ## The connection manager's races under a model checker that tries every order of two threads (minutes)
 	RUSTFLAGS="--cfg loom" cargo test --quiet --release --target-dir target/loom -p ironwarp-iwcm --test loom
 
-bench: setup ## What connections cost: cycles stage by stage, set-ups a second, the host's instructions; build/report/bench.json
+bench: setup ## What connections and data cost: cycles stage by stage, set-ups and messages a second, goodput, the host's instructions; build/report/bench.json
 	cargo run --quiet --release -p ironwarp-cli -- bench
 	bash tools/host-cost/run.sh
 

@@ -8,6 +8,8 @@ mod device;
 mod endpoint;
 mod events;
 mod output;
+#[cfg(feature = "sim")]
+mod scratch;
 mod stop;
 mod tap;
 
@@ -60,10 +62,10 @@ enum Command {
     /// Serve Verilated adapters behind vfio-user sockets.
     #[cfg(feature = "sim")]
     Sim(commands::sim::Args),
-    /// Two Verilated adapters in this process: LISTEN, ping over ARP, connections and every way they end, with cycles.
+    /// Two Verilated adapters in this process: LISTEN, ping over ARP, connections and every way they end, rping and perf, with cycles.
     #[cfg(feature = "sim")]
     Demo(commands::demo::Args),
-    /// What connections cost: set-up and close stage by stage in cycles, set-ups a second.
+    /// What connections and data cost: set-up, close and messages stage by stage in cycles, set-ups and messages a second, goodput.
     #[cfg(feature = "sim")]
     Bench(commands::bench::Args),
 }

@@ -5,7 +5,7 @@
 //! adapters are in a third process behind vfio-user sockets, so nothing of the models is counted. An access to a register is one instruction on a card, but a message to
 //! that process here: what the messages take is told apart and taken out. Callgrind sees the user's side only. Of the kernel's part the system calls are counted, by the same
 //! run; `tools/host-cost` counts its instructions, in a guest.
-use super::Failure;
+use crate::{scratch::Directory, Failure};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
@@ -83,9 +83,9 @@ impl Ends {
 pub(super) fn measure(set_ups: u16) -> Result<Host, Failure> {
     let version = Command::new("valgrind").arg("--version").output().map_err(|e| format!("valgrind: {e}; `make setup` installs it"))?;
     let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
-    let directory = Directory::new()?;
-    let offloaded = offloaded(&directory.0, set_ups).map_err(|e| format!("set-ups on the adapter: {e}"))?;
-    let host_integrated = host_integrated(&directory.0, set_ups).map_err(|e| format!("set-ups on the host's TCP: {e}"))?;
+    let directory = Directory::new("bench")?;
+    let offloaded = offloaded(directory.path(), set_ups).map_err(|e| format!("set-ups on the adapter: {e}"))?;
+    let host_integrated = host_integrated(directory.path(), set_ups).map_err(|e| format!("set-ups on the host's TCP: {e}"))?;
     Ok(Host {
         set_ups,
         counted_by: format!("{version}, callgrind"),
@@ -99,24 +99,6 @@ pub(super) fn measure(set_ups: u16) -> Result<Host, Failure> {
 
 fn thousandths(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
-}
-
-/// Goes away with its files.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new() -> Result<Self, Failure> {
-        // short: it is part of the paths of sockets
-        let path = std::env::temp_dir().join(format!("ironwarp-bench-{}", std::process::id()));
-        fs::create_dir(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        Ok(Directory(path))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 fn offloaded(directory: &Path, set_ups: u16) -> Result<Ends, Failure> {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `demo`: two Verilated adapters, back to back, each driven by the driver of this workspace in one thread. Every figure is measured in
 //! the model, in cycles between what passed its ports; the whole run is made twice, with a host that needs 0 and 1000 cycles for each
-//! thing that it learns. tshark, where it is installed, must see in the capture what the steps did, and nothing else.
+//! thing that it learns. Then rping and perf run between the two adapters, as processes. tshark, where it is installed, must see in the capture what the steps and these
+//! did, and nothing else.
 mod capture;
 mod connections;
+mod tools;
 
 use super::stats;
 use crate::{output::line, Failure, Outcome};
@@ -25,9 +27,10 @@ use std::{
     io::IsTerminal,
     net::Ipv4Addr,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
+use tools::Used;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -82,6 +85,7 @@ struct Run {
     expected: Expected,
     cycles: u64,
     digest: u64,
+    world: World,
 }
 
 pub fn run(args: &Args, json: bool) -> Outcome {
@@ -90,26 +94,31 @@ pub fn run(args: &Args, json: bool) -> Outcome {
     let capture = args.out.join("demo.pcapng");
     let start = Instant::now();
     let progress = progress(json);
-    let mut runs = Vec::new();
-    for (n, turnaround) in TURNAROUNDS.into_iter().enumerate() {
-        // one capture is enough: the frames of the second run differ only in their times
-        let scenario = Scenario::new(turnaround, args.seed, (n == 0).then_some(capture.as_path()))?;
-        runs.push(scenario.play(&progress)?);
-    }
+    let run = |turnaround, capture| Scenario::new(turnaround, args.seed, capture)?.play(&progress);
+    // one capture is enough: the frames of the second run differ only in their times
+    let runs = [run(TURNAROUNDS[0], Some(capture.as_path()))?, run(TURNAROUNDS[1], None)?];
+    let [quick, slow] = runs;
+    // on the wire of the first run, which is captured
+    let steps_end = quick.cycles * CYCLE_PICOSECONDS;
+    let (world, used) = tools::play(quick.world, |name| {
+        progress.set_message(name);
+        progress.inc(1);
+    })?;
+    let cycles = world.cycle() + slow.cycles;
+    unbroken(&world)?;
+    // the capture is complete
+    drop(world);
     progress.finish_and_clear();
-    let found = match runs.first() {
-        Some(run) => capture::check(&capture, &run.expected)?,
-        None => None,
-    };
+    let found = capture::check(&capture, &quick.expected, steps_end)?;
     let took = start.elapsed();
-    let cycles: u64 = runs.iter().map(|r| r.cycles).sum();
-    let figures = figures(&runs, found.as_ref(), took, cycles, args.seed);
+    let runs = [quick.steps, slow.steps];
+    let figures = figures(&runs, &used, found.as_ref(), took, cycles, args.seed, quick.digest);
     let file = report.join("demo.json");
     fs::write(&file, format!("{figures:#}\n")).map_err(|e| format!("{}: {e}", file.display()))?;
     if json {
         line(figures.to_string());
     } else {
-        print(&runs);
+        print(&runs, &used);
         line(match &found {
             Some(found) => format!("\ntshark: {}", json!(found)),
             None => "\ntshark is not installed: the capture was not looked at".into(),
@@ -131,12 +140,18 @@ fn progress(json: bool) -> ProgressBar {
     ProgressBar::with_draw_target(None, target).with_style(style)
 }
 
-fn figures(runs: &[Run], found: Option<&Found>, took: Duration, cycles: u64, seed: u32) -> serde_json::Value {
-    let [quick, slow] = runs else { return json!(null) };
+fn figures(
+    [quick, slow]: &[Vec<Step>; 2],
+    used: &[Used],
+    found: Option<&Found>,
+    took: Duration,
+    cycles: u64,
+    seed: u32,
+    digest: u64,
+) -> serde_json::Value {
     let steps: Vec<_> = quick
-        .steps
         .iter()
-        .zip(&slow.steps)
+        .zip(slow)
         .map(|(a, b)| {
             let parts: serde_json::Map<_, _> = a.parts.iter().map(|(name, n)| ((*name).to_owned(), (*n).into())).collect();
             json!({
@@ -150,25 +165,30 @@ fn figures(runs: &[Run], found: Option<&Found>, took: Duration, cycles: u64, see
         "budget_listen_cycles": { "first": 200, "goal": 64 },
         "budget_connect_cycles": { "first": 2000, "goal": 400 },
         "steps": steps,
+        "tools": used,
         "tshark": found,
         "model": {
             "cycles": cycles, "seconds": took.as_secs_f64(), "cycles_per_second": (cycles as f64 / took.as_secs_f64()) as u64,
-            "seed": seed, "digest": format!("{:016x}", quick.digest),
+            "seed": seed, "digest": format!("{digest:016x}"),
         },
         "result": "PASS",
     })
 }
 
-fn print(runs: &[Run]) {
-    let [quick, slow] = runs else { return };
+fn print([quick, slow]: &[Vec<Step>; 2], used: &[Used]) {
     line("Two adapters back to back, Verilated from the emitted Verilog. Cycles of the core clock (16 ns at 62.5 MHz);");
     line("hardware: doorbell to last beat in host memory; host: call to return, when it takes 0 or 1000 cycles to react.\n");
     line(format!("{:<62} {:>8} {:>8} {:>9}", "", "hardware", "host 0", "host 1000"));
-    for (a, b) in quick.steps.iter().zip(&slow.steps) {
+    for (a, b) in quick.iter().zip(slow) {
         line(format!("{:<62} {:>8} {:>8} {:>9}", format!("{}: {}", a.name, a.detail), a.hardware_cycles, a.host_cycles, b.host_cycles));
         for (name, cycles) in &a.parts {
             line(format!("    {name:<58} {cycles:>8}"));
         }
+    }
+    line("\nThis command at both ends, as processes. Hardware: doorbell of a send queue to last beat in host memory before the next doorbell.\n");
+    line(format!("{:<62} {:>8} {:>8}", "", "hardware", "all"));
+    for Used { name, hardware_cycles, cycles, .. } in used {
+        line(format!("{name:<62} {hardware_cycles:>8} {cycles:>8}"));
     }
 }
 
@@ -246,7 +266,7 @@ impl Scenario {
             ("A connects with every slot", Self::all_slots),
             ("B UNLISTEN, stale handle", Self::nothing_left),
         ];
-        progress.set_length((steps.len() * TURNAROUNDS.len()) as u64);
+        progress.set_length((steps.len() * TURNAROUNDS.len()) as u64 + tools::COUNT);
         self.a.address_add(A, PREFIX, None)?;
         self.b.address_add(B, PREFIX, None)?;
         // the port database takes B's range in (5 clocks for each of its 1024 words); requests would wait for that
@@ -258,13 +278,11 @@ impl Scenario {
         }
         let Scenario { world, a, b, expected, steps, .. } = self;
         drop((a, b));
-        let mut world = lock(&world);
+        let world = Arc::into_inner(world).ok_or("somebody still uses the adapters")?;
+        let mut world = world.into_inner().unwrap_or_else(PoisonError::into_inner);
         world.rest();
-        let broken: Vec<_> = world.adapters().iter().flat_map(|adapter| adapter.violations().iter().map(|v| format!("{v:?}"))).collect();
-        if !broken.is_empty() {
-            return Err(format!("rules of the core's ports were broken: {}", broken.join(", ")).into());
-        }
-        Ok(Run { steps, expected, cycles: world.cycle(), digest: world.digest() })
+        unbroken(&world)?;
+        Ok(Run { steps, expected, cycles: world.cycle(), digest: world.digest(), world })
     }
 
     /// Carries `call` out at adapter `id`; what passed its ports meanwhile, and the cycles from call to return.
@@ -410,6 +428,15 @@ impl Scenario {
             return Err(format!("{live} listeners live, {made} made, {freed} freed, {odd} odd events").into());
         }
         Ok(())
+    }
+}
+
+/// The adapters kept the rules of their ports.
+fn unbroken(world: &World) -> Result<(), Failure> {
+    let broken: Vec<_> = world.adapters().iter().flat_map(|adapter| adapter.violations().iter().map(|v| format!("{v:?}"))).collect();
+    match broken.is_empty() {
+        true => Ok(()),
+        false => Err(format!("rules of the core's ports were broken: {}", broken.join(", ")).into()),
     }
 }
 
