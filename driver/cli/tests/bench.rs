@@ -4,12 +4,12 @@
 use serde_json::Value;
 use std::process::Command;
 
-/// The report of a short run, with the digest of all that passed the ports.
-fn report() -> Value {
+/// The report of a short run with so many large messages, with the digest of all that passed the ports.
+fn report(messages: &str) -> Value {
     let directory = tempfile::tempdir().expect("temporary directory");
     let out = directory.path().to_str().expect("UTF-8");
     let output = Command::new(env!("CARGO_BIN_EXE_ironwarp"))
-        .args(["--json", "bench", "--set-ups", "4", "--host-set-ups", "0", "--out", out])
+        .args(["--json", "bench", "--set-ups", "4", "--host-set-ups", "0", "--messages", messages, "--out", out])
         .env_remove("RUST_LOG")
         .output()
         .expect("ironwarp starts");
@@ -35,15 +35,15 @@ fn sum(stages: &Value, which: impl Fn(&str) -> bool) -> f64 {
 
 #[test]
 fn the_report_has_every_figure_they_add_up_and_equal_seeds_give_equal_ones() {
-    let first = report();
-    assert_eq!(first, report());
+    let first = report("0");
+    assert_eq!(first, report("0"));
     let report = first;
     let rows = list(&report["latency"]);
     let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().expect("text")).collect();
-    for begin in ["LISTEN", "CONNECT", "DISCONNECT", "ABORT"] {
+    for begin in ["LISTEN", "CONNECT", "DISCONNECT", "ABORT", "Send", "Write", "Read"] {
         assert!(names.iter().any(|name| name.starts_with(begin)), "{begin}: {names:?}");
     }
-    assert_eq!(rows.iter().filter(|row| row["budget"].is_object()).count(), 4, "{names:?}");
+    assert_eq!(rows.iter().filter(|row| row["budget"].is_object()).count(), 6, "{names:?}");
     for row in rows {
         for turnaround in ["turnaround_0", "turnaround_1000"] {
             let figures = &row[turnaround];
@@ -70,13 +70,33 @@ fn the_report_has_every_figure_they_add_up_and_equal_seeds_give_equal_ones() {
     assert!(parts.len() >= 9 && parts.iter().all(|part| number(&part["cycles_each"]) > 0.0), "{parts:?}");
 }
 
+#[test]
+fn the_report_tells_what_data_costs_beside_what_the_line_could_carry() {
+    let report = report("4");
+    let flows = list(&report["data"]["flows"]);
+    assert_eq!(flows.iter().filter(|flow| list(&flow["directions"]).len() == 2).count(), 5, "{flows:?}");
+    for flow in flows {
+        for direction in list(&flow["directions"]) {
+            let (cycles, share) = (number(&direction["cycles_per_message"]), number(&direction["share"]));
+            // nothing is faster than the line, but for what stands in buffers
+            assert!(share > 1.0 && share < 105.0, "{flow}");
+            assert!((cycles * share / 100.0 / number(&flow["line_cycles_per_message"]) - 1.0).abs() < 0.01, "{flow}");
+        }
+    }
+    for half in list(&report["data"]["halves"]) {
+        let [line, sender, receiver] =
+            ["line_cycles_per_frame", "sender_cycles_per_frame", "receiver_cycles_per_frame"].map(|name| number(&half[name]));
+        assert!(sender >= line && receiver >= 0.9 * line, "{half}");
+    }
+}
+
 /// The host's part is there for both providers, by kind, and says that the adapter takes the work away.
 #[test]
 fn the_hosts_instructions_of_a_set_up_are_counted_on_both_providers() {
     let directory = tempfile::tempdir().expect("temporary directory");
     let out = directory.path().to_str().expect("UTF-8");
     let output = Command::new(env!("CARGO_BIN_EXE_ironwarp"))
-        .args(["--json", "bench", "--set-ups", "1", "--host-set-ups", "4", "--out", out])
+        .args(["--json", "bench", "--set-ups", "1", "--host-set-ups", "4", "--messages", "0", "--out", out])
         .env_remove("RUST_LOG")
         .output()
         .expect("ironwarp starts");

@@ -2,6 +2,7 @@
 //! One thing at a time, from doorbell to event, stage by stage.
 use super::{
     pair::{data, expect, to, Pair, A, B, PORT},
+    session::{Batch, Session, Verb},
     stamps::{Chain, Kind, Mark, Owner, Stage, What},
 };
 use crate::Failure;
@@ -38,6 +39,8 @@ pub(super) struct Row {
 
 const COMMAND: &str = "command read by DMA";
 const DATA: &str = "private data read by DMA";
+const WORK: &str = "work request read by DMA";
+const PAYLOAD: &str = "payload read by DMA";
 
 impl Row {
     fn new(name: &'static str, chain: Chain<'_>, aside: Vec<(&'static str, u64)>, budget: Option<Budget>) -> Self {
@@ -47,7 +50,7 @@ impl Row {
             name,
             hardware_cycles: sum(&|s| s.of != Owner::Host),
             wire_cycles: sum(&|s| s.of == Owner::Wire),
-            dma_read_cycles: sum(&|s| s.name == COMMAND || s.name == DATA),
+            dma_read_cycles: sum(&|s| [COMMAND, DATA, WORK, PAYLOAD].contains(&s.name)),
             host_cycles: sum(&|s| s.of == Owner::Host),
             budget,
             stages,
@@ -193,10 +196,70 @@ fn abort(pair: &mut Pair, name: &'static str) -> Result<Row, Failure> {
     Ok(Row::new(name, chain, aside, None))
 }
 
+/// For 64 octets, without the wire: doorbell to first beat, last beat to completion.
+const MESSAGE_BUDGET: Budget = Budget { first: 128, goal: 64 };
+
+/// One message of A on a connection at rest; what was seen.
+fn message(pair: &mut Pair, verb: Verb, octets: usize, inline: bool) -> Result<Vec<Mark>, Failure> {
+    let mut session = Session::open(pair)?;
+    let batch = Batch { verb, octets, count: 1, signalled: 1, inline };
+    let ((), marks) = pair.seen(|p| {
+        session.post(p, A, batch)?;
+        session.complete(p, [1, 0])
+    })?;
+    session.close(pair)?;
+    Ok(marks)
+}
+
+/// From the doorbell of a work request to its frame at the other end.
+fn up_to_frame(marks: &[Mark]) -> Result<Chain<'_>, Failure> {
+    let first = What::OutFirst(Kind::Payload);
+    let mut chain = Chain::from(marks, A, What::Posted)?.to("doorbell to DMA read of the work request", Owner::A, A, What::WorkAsked)?;
+    chain = chain.to(WORK, Owner::A, A, What::WorkRead)?;
+    chain = chain.through("work request to DMA read of the payload", Owner::A, A, What::DataAsked, first)?;
+    chain = chain.through(PAYLOAD, Owner::A, A, What::DataRead, first)?;
+    frame(chain, ["up to first beat of the frame", "frame passes"], A, Kind::Payload)
+}
+
+fn send(pair: &mut Pair, name: &'static str, inline: bool) -> Result<Row, Failure> {
+    let marks = message(pair, Verb::Send, 64, inline)?;
+    let mut chain = up_to_frame(&marks)?;
+    chain = chain.through("frame to payload in host memory", Owner::B, B, What::DataWritten, What::Received)?;
+    chain = chain.to("up to the completion of the receive in host memory", Owner::B, B, What::Received)?;
+    let aside = vec![("doorbell to the completion of the Send", chain.aside(A, What::Completed)?)];
+    Ok(Row::new(name, chain, aside, Some(MESSAGE_BUDGET)))
+}
+
+fn send_inline(pair: &mut Pair, name: &'static str) -> Result<Row, Failure> {
+    send(pair, name, true)
+}
+fn send_by_dma(pair: &mut Pair, name: &'static str) -> Result<Row, Failure> {
+    send(pair, name, false)
+}
+
+fn write(pair: &mut Pair, name: &'static str) -> Result<Row, Failure> {
+    let marks = message(pair, Verb::Write, 8, true)?;
+    let chain = up_to_frame(&marks)?.to("frame to payload in host memory", Owner::B, B, What::DataWritten)?;
+    let aside = vec![("doorbell to the completion of the Write", chain.aside(A, What::Completed)?)];
+    Ok(Row::new(name, chain, aside, None))
+}
+
+fn read(pair: &mut Pair, name: &'static str) -> Result<Row, Failure> {
+    let marks = message(pair, Verb::Read, 64, false)?;
+    let mut chain = up_to_frame(&marks)?;
+    let response = What::OutFirst(Kind::Payload);
+    chain = chain.through("Read Request to DMA read of the payload", Owner::B, B, What::DataAsked, response)?;
+    chain = chain.through(PAYLOAD, Owner::B, B, What::DataRead, response)?;
+    chain = frame(chain, ["up to first beat of the Read Response", "Read Response passes"], B, Kind::Payload)?;
+    chain = chain.to("Read Response to payload in host memory", Owner::A, A, What::DataWritten)?;
+    chain = chain.to("up to the completion of the Read in host memory", Owner::A, A, What::Completed)?;
+    Ok(Row::new(name, chain, Vec::new(), None))
+}
+
 /// A measurement under its name.
 type Measure = fn(&mut Pair, &'static str) -> Result<Row, Failure>;
 
-pub(super) const ALL: [(&str, Measure); 8] = [
+pub(super) const ALL: [(&str, Measure); 12] = [
     ("LISTEN doorbell to LISTEN_REPLY", listen),
     ("CONNECT doorbell to CONNECT_REPLY, no private data", bare),
     ("CONNECT doorbell to CONNECT_REPLY, 64 octets of private data both ways", some),
@@ -205,4 +268,8 @@ pub(super) const ALL: [(&str, Measure); 8] = [
     ("CONNECT doorbell to CONNECT_REPLY, nobody listens", refused),
     ("DISCONNECT doorbell to CLOSE", close),
     ("ABORT doorbell to FREED", abort),
+    ("Send doorbell to completion of the receive, 64 octets inline", send_inline),
+    ("Send doorbell to completion of the receive, 64 octets by DMA", send_by_dma),
+    ("Write doorbell to host memory, 8 octets inline", write),
+    ("Read doorbell to completion, 64 octets", read),
 ];

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench`: what connections cost. Two Verilated adapters over a wire without length, each with a host whose DMA has no latency, driven by
+//! `bench`: what connections and data cost. Two Verilated adapters over a wire without length, each with a host whose DMA has no latency, driven by
 //! the driver of this workspace in one thread. Every figure is a difference of cycles in which something passed the ports of a model, so
 //! equal seeds give equal figures on any machine. Latencies are measured with hosts that need 0 and 1000 cycles for each thing that they learn.
+mod goodput;
 mod host;
 mod latency;
 mod pair;
 mod rate;
+mod session;
 mod stamps;
 
 use crate::{output::line, Failure, Outcome};
+use goodput::{Flow, Half, CASES, HALVES, LARGE_BUDGET, SMALL_BUDGET};
 use host::{Cost, Host};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ironwarp_sim::bus::lock;
@@ -32,6 +35,9 @@ pub struct Args {
     /// Set-ups whose instructions are counted on the host, on each provider; 0 = leave that out, and valgrind is not needed. An adapter has 32 connections.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(..=31))]
     host_set_ups: u16,
+    /// Large messages in each run of the data path, at least 4; of small ones there are 16 times as many, at most 512. 0 = leave that out.
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(..=256))]
+    messages: u16,
 }
 
 /// Host turnarounds of the latencies, cycles.
@@ -43,11 +49,14 @@ const TOGETHER: usize = 32;
 /// Budget of set-ups a second at 156.25 MHz.
 const RATE_BUDGET: (u64, u64) = (200_000, 1_000_000);
 
+#[derive(Default)]
 struct Figures {
     /// By turnaround.
     latency: [Vec<Row>; 2],
     rates: Vec<Rate>,
     phases: Vec<Phase>,
+    flows: Vec<Flow>,
+    halves: Vec<Half>,
     cycles: u64,
     digest: u64,
     host: Option<Host>,
@@ -75,12 +84,13 @@ fn progress(json: bool, set_ups: u64) -> ProgressBar {
     let target = if json || !std::io::stderr().is_terminal() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let style = ProgressStyle::with_template("{bar:30} {percent}% {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
     let latencies = ALL.len() * TURNAROUNDS.len();
-    let length = latencies as u64 + RATES.len() as u64 * set_ups + u64::from(TOGETHER as u32);
+    let flows = (CASES.len() + HALVES.len()) as u64;
+    let length = latencies as u64 + RATES.len() as u64 * set_ups + u64::from(TOGETHER as u32) + flows;
     ProgressBar::with_draw_target(Some(length), target).with_style(style)
 }
 
 fn measure(args: &Args, progress: &ProgressBar) -> Result<Figures, Failure> {
-    let mut figures = Figures { latency: Default::default(), rates: Vec::new(), phases: Vec::new(), cycles: 0, digest: 0, host: None };
+    let mut figures = Figures::default();
     for (turnaround, rows) in TURNAROUNDS.into_iter().zip(&mut figures.latency) {
         let mut pair = Pair::new(args.seed, turnaround, true)?;
         for (name, measure) in ALL {
@@ -103,11 +113,39 @@ fn measure(args: &Args, progress: &ProgressBar) -> Result<Figures, Failure> {
     progress.inc(TOGETHER as u64);
     figures.cycles += lock(&pair.world).cycle();
     figures.digest = figures.digest.rotate_left(1) ^ pair.end()?;
+    if args.messages > 0 {
+        data(args, progress, &mut figures)?;
+    }
     if args.host_set_ups > 0 {
         progress.set_message("instructions of the host");
         figures.host = Some(host::measure(args.host_set_ups)?);
     }
     Ok(figures)
+}
+
+/// The data path.
+fn data(args: &Args, progress: &ProgressBar, figures: &mut Figures) -> Result<(), Failure> {
+    let mut window = CASES[0].window;
+    let mut pair = Pair::for_data(args.seed, window)?;
+    for (name, verb, octets) in HALVES {
+        progress.set_message(name);
+        figures.halves.push(goodput::half(&mut pair, name, verb, octets).map_err(|e| format!("{name}, each half alone: {e}"))?);
+        progress.inc(1);
+    }
+    for case in &CASES {
+        if case.window != window {
+            figures.cycles += lock(&pair.world).cycle();
+            figures.digest = figures.digest.rotate_left(1) ^ pair.end()?;
+            window = case.window;
+            pair = Pair::for_data(args.seed, window)?;
+        }
+        progress.set_message(case.name());
+        figures.flows.push(goodput::flow(&mut pair, case, args.messages).map_err(|e| format!("{}: {e}", case.name()))?);
+        progress.inc(1);
+    }
+    figures.cycles += lock(&pair.world).cycle();
+    figures.digest = figures.digest.rotate_left(1) ^ pair.end()?;
+    Ok(())
 }
 
 impl Figures {
@@ -126,6 +164,14 @@ impl Figures {
                 "budget_per_second_at_156_25_mhz": { "first": RATE_BUDGET.0, "goal": RATE_BUDGET.1 },
                 "sustained": self.rates,
                 "parts": self.phases,
+            },
+            "data": {
+                "budget_percent_of_the_line": {
+                    "large": { "first": LARGE_BUDGET.0, "goal": LARGE_BUDGET.1 },
+                    "small": { "first": SMALL_BUDGET.0, "goal": SMALL_BUDGET.1 },
+                },
+                "flows": self.flows,
+                "halves": self.halves,
             },
             "host_per_set_up": self.host,
             "model": { "cycles": self.cycles, "seed": seed, "digest": format!("{:016x}", self.digest) },
@@ -169,10 +215,42 @@ impl Figures {
         for phase in &self.phases {
             line(format!("  {}  {:>6.1}  {}", phase.of, phase.cycles_each, phase.name));
         }
+        self.print_data();
         if let Some(host) = &self.host {
             print_host(host);
         }
         line(format!("\n{} model cycles, digest {:016x}", self.cycles, self.digest));
+    }
+    fn print_data(&self) {
+        line(
+            "\nData of one connection, cycles for each message; the line alone would take so many, and that is the share of the ceiling\n",
+        );
+        line(format!("  {:<45} {:>7}  {:>17}  {:>15}  budget, goal", "", "line", "cycles", "share"));
+        for flow in &self.flows {
+            let each = |of: &dyn Fn(&goodput::Direction) -> f64| -> String {
+                flow.directions.iter().map(|d| format!("{:.1}", of(d))).collect::<Vec<_>>().join(" ")
+            };
+            let trouble = match (flow.retransmissions, flow.dropped) {
+                (0, 0) => String::new(),
+                (again, dropped) => format!("; {again} segments again, {dropped} frames without room"),
+            };
+            line(format!(
+                "  {:<45} {:>7.1}  {:>17}  {:>13} %  {}, {}{trouble}",
+                flow.name,
+                flow.line_cycles_per_message,
+                each(&|d| d.cycles_per_message),
+                each(&|d| d.share),
+                flow.budget.0,
+                flow.budget.1
+            ));
+        }
+        line("\nEach half alone, cycles for each frame: the sender while nothing arrives, the receiver when all is there\n");
+        for half in &self.halves {
+            let Half { name, frames, line_cycles_per_frame, sender_cycles_per_frame, receiver_cycles_per_frame } = half;
+            line(format!(
+                "  {name:<20} line {line_cycles_per_frame:>6.1}, sender {sender_cycles_per_frame:>6.1}, receiver {receiver_cycles_per_frame:>6.1} ({frames} frames)"
+            ));
+        }
     }
 }
 

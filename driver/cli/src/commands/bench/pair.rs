@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two adapters back to back over a watched wire without length, their neighbour known to each.
-use super::stamps::{self, Mark, SharedWatch, Watched};
+use super::stamps::{self, DataAreas, Mark, SharedWatch, Watched};
 use crate::Failure;
 use ironwarp_abi::{reg, ENTRY_OCTETS};
 use ironwarp_rnic::{AcceptParam, Config, ConnectParam, Connection, Event, Rnic, TcpSettings};
@@ -24,6 +24,8 @@ const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192
 const TIMEBASE: u32 = 0x418;
 /// TIME-WAIT, microseconds: short, so that a closed connection is soon gone.
 const TWO_MSL_US: u32 = 100;
+/// Least retransmission time-out of data, microseconds.
+const RTO_US: u32 = 1000;
 /// log2 of ring entries: nothing that is measured waits for a ring.
 const RING_LOG2: u32 = 10;
 /// Bound of every wait, in adapter time.
@@ -41,6 +43,7 @@ pub(super) type Adapter = Rnic<InProcessBus>;
 pub(super) struct Areas {
     pub(super) commands: Range<u64>,
     pub(super) events: Range<u64>,
+    pub(super) data: DataAreas,
 }
 
 pub(super) struct Pair {
@@ -55,6 +58,14 @@ impl Pair {
     /// Attached, addressed, B listening at [`PORT`], and one connection made and aborted, so that each knows its neighbour.
     /// With `interrupts` the hosts wait for them, else they look at their rings.
     pub(super) fn new(seed: u32, turnaround: u32, interrupts: bool) -> Result<Self, Failure> {
+        Self::with_tcp(seed, turnaround, interrupts, TcpSettings::default())
+    }
+    /// For data: with another receive window than the adapter's own, in octets, and a bound of the retransmission time-out that is far above all that passes here, so that what
+    /// is lost in a measurement does not hold it up for long.
+    pub(super) fn for_data(seed: u32, window: Option<u32>) -> Result<Self, Failure> {
+        Self::with_tcp(seed, 0, false, TcpSettings { window, rto_min_us: Some(RTO_US), ..TcpSettings::default() })
+    }
+    fn with_tcp(seed: u32, turnaround: u32, interrupts: bool, tcp: TcpSettings) -> Result<Self, Failure> {
         let mut world = World::new(0);
         for (seed, name) in (u64::from(seed)..).zip(["a", "b"]) {
             world.add(&AdapterConfig::new(name, seed));
@@ -67,7 +78,7 @@ impl Pair {
                 mac: MacAddr([0x02, 0x1b, 0xad, 0, 0, end as u8 + 1]),
                 timebase: Some(TIMEBASE),
                 random: Some(seed.wrapping_mul(0x9e37_79b9).wrapping_add(end as u32)),
-                tcp: TcpSettings { two_msl_us: Some(TWO_MSL_US), spare_slots: Some(0), ..TcpSettings::default() },
+                tcp: TcpSettings { two_msl_us: Some(TWO_MSL_US), spare_slots: Some(0), ..tcp.clone() },
                 cmd_log2: RING_LOG2,
                 evt_log2: RING_LOG2,
                 interrupts,
@@ -88,6 +99,17 @@ impl Pair {
         lock(&pair.world).set_host_turnaround(turnaround);
         pair.rest()?;
         Ok(pair)
+    }
+    pub(super) fn rnic(&mut self, end: End) -> &mut Adapter {
+        if end == A {
+            &mut self.a
+        } else {
+            &mut self.b
+        }
+    }
+    /// Says where queues are.
+    pub(super) fn set_data_areas(&mut self, end: End, areas: DataAreas) {
+        self.areas[end].data = areas;
     }
     /// Cycles from a DMA request to its answer, and from a write to its arrival, at both hosts.
     pub(super) fn set_dma_latency(&mut self, cycles: u32) {
@@ -178,7 +200,7 @@ impl Areas {
             let start = low | u64::from(world.read32(end, register as u16 + 4)?) << 32;
             Ok(start..start + ((ENTRY_OCTETS as u64) << RING_LOG2))
         };
-        Ok(Areas { commands: base(reg::CMD_BASE_LO)?, events: base(reg::EVT_BASE_LO)? })
+        Ok(Areas { commands: base(reg::CMD_BASE_LO)?, events: base(reg::EVT_BASE_LO)?, data: DataAreas::default() })
     }
 }
 

@@ -9,7 +9,10 @@ use ironwarp_sim::{
 };
 use ironwarp_wire::{ethernet, ipv4, tcp};
 use serde::Serialize;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard},
+};
 
 /// What a frame is, by its TCP flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,10 +116,18 @@ pub(super) enum What {
     /// Request and last beat of the DMA read of a command.
     CommandAsked,
     CommandRead,
-    /// Request and last beat of the DMA read of private data.
+    /// The core took the write of SQ_TAIL.
+    Posted,
+    /// Request and last beat of the DMA read of a send work request.
+    WorkAsked,
+    WorkRead,
+    /// Last beat of a completion of a send work request, of a receive.
+    Completed,
+    Received,
+    /// Request and last beat of the DMA read of private data, or of what a work request sends.
     DataAsked,
     DataRead,
-    /// Last beat of a DMA write of private data.
+    /// Last beat of a DMA write of private data, or of what a peer sent.
     DataWritten,
     /// Last beat of the DMA write of an event.
     Event(EventKind),
@@ -134,6 +145,15 @@ pub(super) struct Mark {
     pub(super) what: What,
 }
 
+/// Where the queues of a connection are that moves data.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DataAreas {
+    pub(super) sends: Range<u64>,
+    pub(super) receives: Range<u64>,
+    pub(super) completed: Range<u64>,
+    pub(super) received: Range<u64>,
+}
+
 /// Forgets what was seen, and sees from now on.
 pub(super) fn start(world: &mut World, watch: &SharedWatch) {
     (0..2).for_each(|end| world.adapter_mut(end).recorder_mut().keep(RECORDS));
@@ -143,7 +163,7 @@ pub(super) fn start(world: &mut World, watch: &SharedWatch) {
 }
 
 /// Records kept from [`start`] on, at most.
-const RECORDS: usize = 1 << 18;
+const RECORDS: usize = 1 << 20;
 
 /// Takes the records of both ends; fails if there were more than are kept.
 pub(super) fn records(world: &mut World) -> Result<[Vec<Record>; 2], Failure> {
@@ -172,6 +192,12 @@ pub(super) fn marks(world: &mut World, watch: &SharedWatch, areas: &[Areas; 2]) 
         for record in records {
             match *record {
                 Record::MmioWrite { cycle, offset, .. } if u32::from(offset) == reg::CMD_TAIL => mark(cycle, end, What::Doorbell),
+                Record::MmioWrite { cycle, offset, .. } if u32::from(offset) == reg::SQ_TAIL => mark(cycle, end, What::Posted),
+                Record::ReadRequest { iova, .. } | Record::ReadDone { iova, .. } if area.data.receives.contains(&iova) => {}
+                Record::ReadRequest { cycle, iova, .. } if area.data.sends.contains(&iova) => mark(cycle, end, What::WorkAsked),
+                Record::ReadDone { cycle, iova, .. } if area.data.sends.contains(&iova) => mark(cycle, end, What::WorkRead),
+                Record::WriteBeat { cycle, iova, last: true } if area.data.completed.contains(&iova) => mark(cycle, end, What::Completed),
+                Record::WriteBeat { cycle, iova, last: true } if area.data.received.contains(&iova) => mark(cycle, end, What::Received),
                 Record::ReadRequest { cycle, iova, .. } => {
                     mark(cycle, end, if area.commands.contains(&iova) { What::CommandAsked } else { What::DataAsked });
                 }
