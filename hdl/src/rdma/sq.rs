@@ -9,7 +9,8 @@
 //! the Terminate. One message of an index is cut at a time, and FPDUs leave in the order of the cut, so messages are never interleaved (DDP-7, RDM-24).
 //!
 //! **What is next**, at the end of a message: RTR; Terminate; then Read Responses and work requests in turn. A work request waits for `Heard` (MPA-6), for room, with FENCE for the end of all
-//! Reads, as a Read for one of `ord` to end (RDM-2); a Read Response never waits for it. After a Terminate, `Stop` and `fault` nothing is begun.
+//! Reads, as a Read for one of `ord` to end (RDM-2); a Read Response never waits for it. After a Terminate, `Stop` and `fault` nothing is begun. A Terminate of a responder that may not
+//! send ends like a lost source (RDM-34).
 //! FPDU: at most MULPDU = EMSS - (6 + EMSS mod 4), with markers 4 * ceil(EMSS / 512) less, within 128..=64768 (SEG-1, 2, 8); at most 32 of an index in `tcp::tx`.
 //!
 //! **Errors of a work request.** Opcode, SGEs, inline length, an entry that cannot be read, a Read without ORD: `LocalQpOperation`; 2^31 octets or more: `LocalLength`; a source or sink that
@@ -155,6 +156,8 @@ pub struct SqWants {
     pub terminate: Bit,
     pub response: Bit,
     pub work: Bit,
+    /// A Terminate is owed by a responder that may not send.
+    pub mute: Bit,
     pub drain: Bit,
 }
 
@@ -541,6 +544,7 @@ impl<
         self.wants.d.next.terminate = self.free.val() & !self.rtr.val() & self.r.val().terminate;
         self.wants.d.next.response = self.may_begin.val() & (self.r.val().owed != 0) & self.other_room.val();
         self.wants.d.next.work = self.may_begin.val() & (self.r.val().taken != 0) & !self.r.val().blocked;
+        self.wants.d.next.mute = self.r.val().terminate & !self.r.val().heard & !self.r.val().stopped;
         self.wants.d.next.drain = self.r.val().closing
             & !self.r.val().drained
             & (self.r.val().posted == self.r.val().fetch)
@@ -555,6 +559,7 @@ impl<
             | self.wants.q.val().terminate
             | self.wants.q.val().response
             | self.wants.q.val().work
+            | self.wants.q.val().mute
             | self.wants.q.val().drain;
         self.settled.d.next = false;
         self.queue.inp.data.next = self.index.q.val();
@@ -1312,6 +1317,10 @@ impl<
                     self.step.d.next = SqStep::Owed;
                 } else if self.wants.q.val().work {
                     self.step.d.next = SqStep::Turn3;
+                } else if self.wants.q.val().mute {
+                    self.n.next.stopped = true;
+                    self.event_note.next = SqAsyncNote::SourceLost;
+                    self.event_put.next = true;
                 } else if self.wants.q.val().drain {
                     self.n.next.drained = true;
                     self.event_note.next = SqAsyncNote::Drained;

@@ -392,7 +392,8 @@ pub struct RxAsync {
 pub enum SqAsyncNote {
     /// A work request failed here: a Terminate without headers leaves behind what was before it, nothing after it (RDM-27).
     LocalError,
-    /// Memory that a message half sent is made of was revoked: nothing more is sent, the connection must be reset (RDM-28).
+    /// Memory that a message half sent is made of was revoked (RDM-28), or a Terminate would be the first that a responder sends (RDM-34): nothing more is sent, the connection must be
+    /// reset.
     SourceLost,
     /// Our Terminate is acknowledged.
     Terminated,

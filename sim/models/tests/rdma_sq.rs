@@ -1205,6 +1205,25 @@ fn a_responder_is_silent_until_it_heard() {
     b.settle();
 }
 
+/// What ends a stream before its responder may send: not even the Terminate is sent, the connection must be reset, whether or not it is being closed.
+/// Covers: RDM-34
+#[test]
+fn a_responder_that_may_not_send_is_reset_instead_of_its_terminate() {
+    for closing in [false, true] {
+        let mut b = Bench::new(1..5, 0.0, 0.1);
+        b.bind(2, Params { responder: true, ..PLAIN }, 1460);
+        b.post(2, Wr::in_line(SEND, 1, 2, &[1]));
+        b.terminate(2, &[0x20, 2, 0, 0]);
+        b.until(|b| !b.events(2).is_empty());
+        if closing {
+            b.closes.push_back(2);
+        }
+        b.rx(HEARD, 2);
+        b.run(500);
+        assert_eq!((b.events(2), b.lines[&2].sent), (&[SOURCE_LOST][..], 0));
+    }
+}
+
 /// Each way in which a work request can be wrong: what was before it is sent and completes, then comes its status in its place, and a Terminate of the
 /// local error without headers, which is the last FPDU.
 /// Covers: RDM-27
