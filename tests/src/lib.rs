@@ -2,8 +2,12 @@
 //! Helpers shared by the tests that cross parts: adapters in one world, attached by the production driver.
 pub mod conformance;
 pub mod data;
+pub mod ends;
+pub mod peer;
 pub mod served;
+pub mod stage;
 pub mod traffic;
+pub mod wrong;
 
 use etherparse::{Icmpv4Type, PacketBuilder};
 use ironwarp_abi::Counter;
