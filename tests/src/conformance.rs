@@ -32,7 +32,8 @@ pub struct Side {
     pub address: IpAddr,
     /// A protection domain.
     pub(crate) pd: Arc<dyn Pd>,
-    cq: Arc<dyn Cq>,
+    /// A completion queue.
+    pub(crate) cq: Arc<dyn Cq>,
 }
 
 impl Side {

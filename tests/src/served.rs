@@ -30,30 +30,34 @@ pub struct Setup {
     pub faults: Option<FaultRates>,
     /// Microseconds a clock in 16.16 fixed point; none: adapter time is about wall time.
     pub timebase: Option<u32>,
+    /// Time between two ARP requests; none: as the adapter has it.
+    pub arp_retry_us: Option<u32>,
     /// Time-outs.
     pub tcp: TcpSettings,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        let tcp = TcpSettings { two_msl_us: Some(1000), ..TcpSettings::default() };
-        Setup { seed: 1, mtu: [1500; 2], faults: None, timebase: None, tcp }
+        // a listener may have 30 connections at once
+        let tcp = TcpSettings { two_msl_us: Some(1000), spare_slots: Some(2), ..TcpSettings::default() };
+        Setup { seed: 1, mtu: [1500; 2], faults: None, timebase: None, arp_retry_us: None, tcp }
     }
 }
 
 impl Setup {
-    /// For a wire with faults: a clock is a microsecond, and what is lost is sent again after 10 000 of them.
+    /// For a wire with faults: a clock is 16 microseconds, so that no wait of TCP takes long. After a lost SYN it is 3 seconds (RFC 6298), else what is lost is sent again
+    /// after 10 000 clocks.
     pub fn faulty(seed: u64, rates: FaultRates) -> Self {
         let setup = Setup::default();
         // TIME-WAIT outlives a FIN that is sent again
         let tcp = TcpSettings {
-            rto_init_us: Some(30_000),
-            rto_min_us: Some(10_000),
-            rto_max_us: Some(300_000),
-            two_msl_us: Some(200_000),
+            rto_init_us: Some(480_000),
+            rto_min_us: Some(160_000),
+            rto_max_us: Some(4_800_000),
+            two_msl_us: Some(6_400_000),
             ..setup.tcp
         };
-        Setup { seed, faults: Some(rates), timebase: Some(1 << 16), tcp, ..setup }
+        Setup { seed, faults: Some(rates), timebase: Some(16 << 16), arp_retry_us: Some(160_000), tcp, ..setup }
     }
     fn adapter(&self, path: &Path, n: u8) -> Arc<Offload> {
         let bus: Box<dyn Bus> = Box::new(SocketBus::connect(path, BOUND).expect("connected"));
@@ -61,6 +65,7 @@ impl Setup {
             mac: ironwarp_wire::MacAddr(crate::mac(n)),
             mtu: self.mtu[usize::from(n) - 1],
             timebase: self.timebase,
+            arp_retry_us: self.arp_retry_us,
             tcp: self.tcp.clone(),
             command_timeout: BOUND,
             ..Config::default()

@@ -3,7 +3,8 @@
 # cross.sh: both connection models against each other. `ironwarp sim` with its wire on a TAP in a namespace of its own; a test drives the adapter through its
 # socket on one side and the host's own TCP (ironwarp-soft) on the other: tests/tests/cm_cross.rs, both directions. tshark judges the capture.
 #
-# Needs: root, iproute2, tshark. Without the rights it says NOT RUN and ends with 2. CM_LIVES: random lives in each direction (40). TAP_PROFILE: dev or release.
+# Needs: root, iproute2, tshark. Without the rights it says NOT RUN and ends with 2. CM_LIVES: random lives in each direction (40). OPS: operations of each run of random traffic (200).
+# CROSS_MTU: of the TAP (1500). CROSS_FAULTS: of the wire, as loss=0.01,reorder=0.01. ONLY: scenarios whose name has it. TAP_PROFILE: dev or release.
 # Last line `cross: PASS`, FAIL or NOT RUN.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
@@ -33,13 +34,13 @@ cargo build --quiet --profile "$profile" -p ironwarp-cli || finish FAIL "the iro
 cargo test --quiet -p ironwarp-tests --test cm_cross --no-run || finish FAIL "the test does not build"
 binary=$(readlink -f "${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}/ironwarp")
 directory=$(mktemp -d)
-ip netns exec $namespace "$binary" sim --socket "$directory/adapter.sock" --tap iwcross --line gigabit --pcap $work/cross.pcapng </dev/null >$work/cross-sim.log 2>&1 &
+ip netns exec $namespace "$binary" sim --socket "$directory/adapter.sock" --tap iwcross --line gigabit ${CROSS_FAULTS:+--faults "$CROSS_FAULTS"} --pcap $work/cross.pcapng </dev/null >$work/cross-sim.log 2>&1 &
 sim=$!
 until_true 60 $sim test -S "$directory/adapter.sock" || finish FAIL "ironwarp sim made no socket"
 ip -n $namespace link set lo up
 ip -n $namespace address add 192.0.2.2/24 dev iwcross
-ip -n $namespace link set iwcross up
-IRONWARP_CROSS="$directory/adapter.sock" timeout 600 ip netns exec $namespace cargo test --offline --quiet -p ironwarp-tests --test cm_cross -- --ignored --nocapture \
+ip -n $namespace link set iwcross mtu "${CROSS_MTU:-1500}" up
+IRONWARP_CROSS="$directory/adapter.sock" timeout 1200 ip netns exec $namespace cargo test --offline --quiet -p ironwarp-tests --test cm_cross -- --ignored --nocapture --test-threads 1 \
     </dev/null >$work/cross.log 2>&1 || finish FAIL "the suite"
 end $sim || true
 sim=''

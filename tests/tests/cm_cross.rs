@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The suite of the connection manager between the two models: a simulated adapter on one side, the host's own TCP on the other, over a TAP. `make tap` runs it
-//! (`tests/tap/cross.sh` makes the namespace, the TAP and the adapter).
+//! (`tests/tap/cross.sh` makes the namespace, the TAP and the adapter). OPS: operations of the random traffic in each direction, with and without markers.
+use ironwarp_iwcm::MpaOptions;
 use ironwarp_iwcm::Provider;
 use ironwarp_rnic::{Config, Offload, OffloadConfig, Rnic, SocketBus, TcpSettings};
 use ironwarp_soft::{Soft, SoftConfig};
-use ironwarp_tests::conformance::{lives, Rig, Side, SUITE};
+use ironwarp_tests::{
+    conformance::{lives, Rig, Side, SUITE},
+    traffic::{run, Traffic},
+};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::{
@@ -41,7 +45,7 @@ fn adapter_and_host_tcp_pass_the_suite_against_each_other() {
         ("the adapter connects", &(|| Rig { client: offloaded(), server: integrated() }) as &dyn Fn() -> Rig),
         ("the host connects", &|| Rig { client: integrated(), server: offloaded() }),
     ] {
-        for (name, test) in SUITE {
+        for (name, test) in SUITE.iter().chain(ironwarp_tests::data::SUITE) {
             if only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
                 continue;
             }
@@ -58,5 +62,33 @@ fn adapter_and_host_tcp_pass_the_suite_against_each_other() {
             assert!(start.elapsed() < BOUND, "{direction}: {:?} ids are left", adapter.ids());
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+}
+
+/// The adapter inserts markers where the peer asks; it never asks itself.
+#[test]
+#[ignore = "needs a TAP: make tap"]
+fn adapter_and_host_tcp_move_what_they_are_asked_to() {
+    let socket = std::env::var("IRONWARP_CROSS").expect("IRONWARP_CROSS: the adapter's socket; run tests/tap/cross.sh");
+    let adapter = adapter(&socket);
+    let seed = ironwarp_tests::seed("move_what_they_are_asked_to", 1);
+    let operations = ironwarp_tests::count("OPS", 200);
+    for (n, markers) in [false, true].into_iter().enumerate() {
+        let mpa = MpaOptions { markers, ..MpaOptions::default() };
+        let soft = Soft::new(SoftConfig { mpa, ..SoftConfig::default() });
+        let offloaded = || Side::new(&adapter, Provider::query(&*adapter).addresses[0]);
+        let integrated = || Side::new(&soft, IpAddr::V4(HOST));
+        for (direction, rig) in [
+            ("the adapter connects", Rig { client: offloaded(), server: integrated() }),
+            ("the host connects", Rig { client: integrated(), server: offloaded() }),
+        ] {
+            for (connections, longest) in [(3, 1 << 16), (20, 1 << 13)] {
+                let traffic = Traffic { seed: seed + n as u64, connections, operations, longest, ..Traffic::default() };
+                let (tally, _) = run(&rig, &traffic);
+                println!("{direction}, markers {markers}: {tally:?}");
+                rig.assert_empty();
+            }
+        }
+        drop(soft);
     }
 }

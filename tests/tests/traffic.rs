@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random traffic on two simulated adapters, over a wire without and with faults. OPS: operations in all, for the long form (100000 move some 200 MB).
+//! Random traffic on two simulated adapters, over a wire without and with faults. OPS: operations of each test, for the long form (100000 move some 200 MB).
 use ironwarp_sim::wire::{Fault, FaultRates};
 use ironwarp_tests::{
     count, seed,
@@ -23,8 +23,8 @@ fn rounds(name: &str, setup: &Setup, operations: usize, seed: u64) -> Tally {
         let left = operations - all.operations as usize;
         // long messages want much memory, which many connections do not have
         let longest = [1 << 17, 1 << 20, 1 << 13][round % 3];
-        let traffic =
-            Traffic { seed: rng.random(), connections, operations: left.min(1000.max(operations / 20)), longest, ..Traffic::default() };
+        let operations = left.min((operations / 20).max(1000).min(operations / 3));
+        let traffic = Traffic { seed: rng.random(), connections, operations, longest, ..Traffic::default() };
         let rig = served.rig();
         all += run(&rig, &traffic).0;
         rig.assert_empty();
@@ -43,17 +43,13 @@ fn rounds(name: &str, setup: &Setup, operations: usize, seed: u64) -> Tally {
     all
 }
 
-#[test]
-fn adapters_move_what_they_are_asked_to() {
-    let (operations, seed) = (count("OPS", 600), seed("--test traffic what_they_are_asked_to", 1));
-    for mtu in [[1500, 1500], [576, 1500]] {
-        rounds(&format!("MTU {mtu:?}"), &Setup { seed, mtu, ..Setup::default() }, operations / 2, seed);
-    }
+fn clean(name: &str, mtu: [u32; 2]) {
+    let (operations, seed) = (count("OPS", 90), seed(&format!("--test traffic {name}"), 1));
+    rounds(&format!("MTU {mtu:?}"), &Setup { seed, mtu, ..Setup::default() }, operations, seed);
 }
 
-#[test]
-fn adapters_move_it_over_a_wire_that_loses_doubles_and_reorders() {
-    let (operations, seed) = (count("OPS", 300), seed("--test traffic loses_doubles", 1));
+fn faulty(name: &str, mtu: [u32; 2]) {
+    let (operations, seed) = (count("OPS", 90), seed(&format!("--test traffic {name}"), 1));
     let rates = FaultRates {
         loss: 0.01,
         duplication: 0.01,
@@ -63,9 +59,27 @@ fn adapters_move_it_over_a_wire_that_loses_doubles_and_reorders() {
         unseen_corruption: 0.002,
         ..FaultRates::default()
     };
-    for mtu in [[1500, 1500], [576, 1500]] {
-        rounds(&format!("faulty, MTU {mtu:?}"), &Setup { mtu, ..Setup::faulty(seed, rates) }, operations / 2, seed);
-    }
+    rounds(&format!("faulty, MTU {mtu:?}"), &Setup { mtu, ..Setup::faulty(seed, rates) }, operations, seed);
+}
+
+#[test]
+fn adapters_move_what_they_are_asked_to() {
+    clean("what_they_are_asked_to", [1500; 2]);
+}
+
+#[test]
+fn adapters_of_unlike_mtu_move_what_they_are_asked_to() {
+    clean("unlike_mtu", [576, 1500]);
+}
+
+#[test]
+fn adapters_move_it_over_a_wire_that_loses_doubles_and_reorders() {
+    faulty("loses_doubles", [1500; 2]);
+}
+
+#[test]
+fn small_segments_are_lost_doubled_and_reordered_as_well() {
+    faulty("small_segments", [576; 2]);
 }
 
 /// Octets of an Ethernet, an IPv4 and a TCP header.
