@@ -275,7 +275,7 @@ fn document(report: &Report, projection: &str) -> Result<String> {
     };
     write!(
         out,
-        "\n## Projection against the budget\nThe core is measured; **the other rows are estimates**, or blocks measured alone that it does not contain yet. Budget with data path on LFE5UM5G-85F: \
+        "\n## Projection against the budget\nThe core is measured, the data path in it; **the other rows are estimates** of what it does not contain. Budget with data path on LFE5UM5G-85F: \
          {BUDGET_LUT4} LUT4, {BUDGET_BRAM} block RAM.\n\n| block | LUT4 | block RAM | rests on |\n|---|---|---|---|\n| ironwarp_core today | {} | {} | measured |\n",
         core.size.lut4, core.size.bram
     )
