@@ -78,11 +78,11 @@ tap: setup ## Linux's ping, ARP, curl and plain TCP sockets against the adapter 
 	LIVES=$(LIVES) bash tests/tap/mpa.sh
 	bash tests/tap/cross.sh
 
-interop-siw: setup ## Linux's software iWARP, rdma-core and perftest in a QEMU guest against `ironwarp --device soft`, both roles (root, downloads 225 MB once; SHORT=1, ONLY=..)
+interop-siw: setup ## Linux's software iWARP, rdma-core and perftest in a QEMU guest against `ironwarp` on soft and on the adapter, both roles (root, downloads 225 MB once; SHORT=1, ONLY=.., DEVICE=..)
 	bash tools/vfio-guest/qemu.sh build/qemu
 	bash tools/siw-guest/build.sh build/siw-guest
 	cargo build --quiet --release -p ironwarp-cli
-	python3 tools/siw-guest/interop.py $${CARGO_TARGET_DIR:-target}/release/ironwarp $(if $(SHORT),--short) --only "$(ONLY)"
+	python3 tools/siw-guest/interop.py $${CARGO_TARGET_DIR:-target}/release/ironwarp $(if $(SHORT),--short) $(if $(DEVICE),--device $(DEVICE)) --only "$(ONLY)"
 
 vfio-guest: setup ## Driver in a QEMU guest on the kernel's vfio-pci, against the Verilated adapter
 	bash tools/vfio-guest/run.sh

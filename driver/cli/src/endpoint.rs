@@ -51,7 +51,7 @@ pub struct EndpointArgs {
     /// Ask the peer for markers.
     #[arg(long)]
     markers: bool,
-    /// Seconds between the peer's Reply and the first message (--device soft): Linux siw loses what comes in the first 0.1.
+    /// Seconds between the peer's Reply and the first message: Linux siw loses what comes in the first 0.1.
     #[arg(long, default_value_t = 0.0, value_parser = crate::device::pause)]
     first_fpdu_delay: f64,
     /// As a server, speak first if asked to (--device soft): against RFC 5044, but ib_write_lat without --p2p waits for it.
@@ -97,6 +97,8 @@ pub struct Opened {
     private_data: PrivateData,
     reject: Option<PrivateData>,
     patience: Duration,
+    /// Between the peer's Reply and the first message, where the device does not see to it.
+    first_fpdu_delay: Duration,
 }
 
 impl EndpointArgs {
@@ -116,14 +118,14 @@ impl EndpointArgs {
                     eager_responder: self.eager_responder,
                     ..ironwarp_soft::SoftConfig::default()
                 });
-                self.opened(soft.clone(), soft, mpa, control::of_soft(&self.control)?)
+                self.opened(soft.clone(), soft, mpa, control::of_soft(&self.control)?, Duration::ZERO)
             }
             Device::Sim(_) | Device::Vfio(_) => {
                 let address = self.address.ok_or("an adapter needs an address: --address 192.0.2.1/24")?;
                 let mut rnic = self.attach.attach(self.attach.config())?;
                 rnic.address_add(address.address, address.prefix, self.gateway)?;
                 let offload = Offload::start(rnic, OffloadConfig::default())?;
-                self.opened(offload.clone(), offload, mpa, self.control.open()?)
+                self.opened(offload.clone(), offload, mpa, self.control.open()?, Duration::from_secs_f64(self.first_fpdu_delay))
             }
         }
     }
@@ -133,6 +135,7 @@ impl EndpointArgs {
         provider: Arc<dyn ironwarp_iwcm::Provider>,
         mpa: MpaOptions,
         control: control::Control,
+        first_fpdu_delay: Duration,
     ) -> Result<Opened, Failure> {
         let cm = Cm::new();
         cm.add_device(CmDevice::iwarp(verbs.clone(), provider))?;
@@ -141,7 +144,7 @@ impl EndpointArgs {
         let serving = control.serve(move || control::tables_of_verbs(&*told, &its_cm))?;
         let (private_data, reject) = (self.private_data.clone(), self.reject.clone());
         let patience = Duration::from_secs_f64(self.patience);
-        Ok(Opened { _serving: serving, verbs, cm, pd, mpa, private_data, reject, patience })
+        Ok(Opened { _serving: serving, verbs, cm, pd, mpa, private_data, reject, patience, first_fpdu_delay })
     }
 }
 
@@ -159,6 +162,7 @@ pub struct Pending {
     channel: EventChannel,
     private_data: PrivateData,
     patience: Duration,
+    first_fpdu_delay: Duration,
 }
 
 /// Who waits for connections.
@@ -199,7 +203,8 @@ impl Opened {
     pub fn create_id(&self) -> Result<Pending, Failure> {
         let channel = EventChannel::new()?;
         let id = self.id(&channel)?;
-        Ok(Pending { id, channel, private_data: self.private_data.clone(), patience: self.patience })
+        let Opened { private_data, patience, first_fpdu_delay, .. } = self;
+        Ok(Pending { id, channel, private_data: private_data.clone(), patience: *patience, first_fpdu_delay: *first_fpdu_delay })
     }
     /// A new id with the way to `remote`.
     pub fn resolve(&self, remote: SocketAddr, source: Option<IpAddr>) -> Result<Pending, Failure> {
@@ -298,7 +303,9 @@ impl Listener {
                 let channel = EventChannel::new()?;
                 id.migrate_id(&channel)?;
                 let Pending { private_data, patience, .. } = &self.pending;
-                Ok(Some(Pending { id, channel, private_data: private_data.clone(), patience: *patience }))
+                // the first message is the peer's
+                let first_fpdu_delay = Duration::ZERO;
+                Ok(Some(Pending { id, channel, private_data: private_data.clone(), patience: *patience, first_fpdu_delay }))
             }
             (_, other) => Err(format!("{} where a request was awaited", other.kind()).into()),
         }
@@ -306,10 +313,13 @@ impl Listener {
 }
 
 impl Endpoint {
-    /// Waits until it is connected.
+    /// Waits until it is connected, and the peer ready for the first message.
     pub fn connected(&self) -> Result<(), Failure> {
         match self.pending.happens(&self.pending.remote_addr())? {
-            Payload::Established(_) => Ok(()),
+            Payload::Established(_) => {
+                std::thread::sleep(self.pending.first_fpdu_delay);
+                Ok(())
+            }
             other => Err(format!("{} where a connection was awaited", other.kind()).into()),
         }
     }
