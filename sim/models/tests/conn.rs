@@ -1498,6 +1498,13 @@ fn one_deadline_bounds_connect() {
     w.pass(CONNECT_TIMEOUT);
     assert_eq!(w.take(), []);
     w.finish();
+    // so is that of one that ends, before TCP has forgotten it
+    let (_, index) = w.requested(&connect(0));
+    w.hold_freed = true;
+    w.note(RxNote::Reset, index);
+    assert_eq!(w.brief(), [(EventKind::ConnectReply, code(Status::Reset))]);
+    assert!(w.deadlines.is_empty());
+    w.finish();
 }
 
 /// Each deadline is its time-out from now, to the microsecond, over the whole range.
@@ -1784,6 +1791,10 @@ fn over_the_backlog_the_adapter_rejects() {
     assert!(w.told().contains(&Told::Rx { op: RxOp::Limit, index: 2, limit: 256 }));
     let (first, _) = w.announced(2, REQUEST);
     w.announced(2, REQUEST);
+    // what is refused does not count as an answer
+    for (opcode, data_len) in [(Opcode::Accept, 513), (Opcode::Reject, 513), (Opcode::Disconnect, 0)] {
+        assert_eq!(w.one(&Command { handle: first, data_len, ..command(opcode) }).status, code(Status::Invalid));
+    }
     for request in [REQUEST, ENHANCED] {
         let index = w.syn(2, 9);
         w.note(RxNote::Synced, index);
@@ -1973,6 +1984,7 @@ fn ird_and_ord_are_negotiated() {
         ((0x3fff, 0x3fff), 0, (1, 4), Some(((1, 4), (0x3fff, 0x3fff)))),
         ((0, 0), 0, (0, 0), Some(((0, 0), (0, 0)))),
         ((0x8000, 0x4000), 0, (0, 0), Some(((1, 0), (0x8001, 0x4000)))),
+        ((0x8003, 0x4005), 0, (1, 7), Some(((5, 3), (0x8005, 0x4003)))),
         ((0xc000, 0xc000), 0, (0, 0), Some(((0, 0), (0x8000, 0x8000)))),
         ((0x4002, 0xc002), 0, (2, 2), Some(((2, 2), (2, 2)))),
     ] {
@@ -2048,6 +2060,32 @@ fn a_full_event_ring_delays_events_and_nothing_else() {
         }
     }
     w.busy = 0.0;
+    w.finish();
+}
+
+/// There is room again: the owed event of any index is there within 2^C + 8 clocks.
+#[test]
+fn an_owed_event_waits_for_one_round_at_most() {
+    let mut w = World::new(40);
+    let all: Vec<_> = (0..CONNECTIONS).map(|_| w.requested(&connect(0)).1).collect();
+    for index in all {
+        w.ring_room = false;
+        // fills the register in front of the ring
+        w.commands.push_back(command(Opcode::Abort));
+        w.settle();
+        w.frame(index, reply(0x40, 1));
+        w.settle();
+        assert_eq!(w.events, []);
+        w.ring_room = true;
+        let mut clocks = 0;
+        while w.events.len() < 2 {
+            w.tick();
+            clocks += 1;
+            assert!(clocks < 200, "index {index}");
+        }
+        assert!(clocks <= 2 + u32::from(CONNECTIONS) + 8, "index {index}: {clocks}");
+        w.take();
+    }
     w.finish();
 }
 
