@@ -53,6 +53,10 @@ fn terminated(stage: &mut dyn Stage, end: &End, name: &str, manners: Manners, sa
 
 /// A segment of a response to a request, with L: STag and TO from the sink's, and payload.
 type Piece = (bool, u32, u64, usize);
+/// What is wrong; segments, the last at fault; octets that land; what the Terminate says.
+type Response = (&'static str, &'static [Piece], usize, (u8, u8, u8));
+/// What the peer says: header, payload; what is told of it, and the status of the oldest work request.
+type Said = (&'static str, ddp::Header, Vec<u8>, Option<Terminate>, WcStatus);
 
 /// Responses that are not what was asked for. How many.
 ///
@@ -60,9 +64,7 @@ type Piece = (bool, u32, u64, usize);
 pub fn wrong_responses(stage: &mut dyn Stage, manners: Manners) -> usize {
     const KEY: (u8, u8, u8) = (1, 1, 0);
     const PLACE: (u8, u8, u8) = (1, 1, 1);
-    let size = SIZE as u64;
-    // segments, the last at fault; octets that land
-    let cases: [(&str, &[Piece], usize, (u8, u8, u8)); 15] = [
+    let cases: [Response; 15] = [
         ("another key", &[(true, 1, 0, SIZE)], 0, KEY),
         ("another index", &[(true, 0x0010_0000, 0, SIZE)], 0, KEY),
         ("one octet higher", &[(true, 0, 1, SIZE)], 0, PLACE),
@@ -72,7 +74,7 @@ pub fn wrong_responses(stage: &mut dyn Stage, manners: Manners) -> usize {
         ("too long and not at its end", &[(false, 0, 0, SIZE + 1)], 0, PLACE),
         ("one octet too short", &[(true, 0, 0, SIZE - 1)], 0, PLACE),
         ("empty", &[(true, 0, 0, 0)], 0, PLACE),
-        ("that of the second Read", &[(true, 0, size, SIZE)], 0, PLACE),
+        ("that of the second Read", &[(true, 0, SIZE as u64, SIZE)], 0, PLACE),
         ("a hole", &[(false, 0, 0, 60), (true, 0, 61, 40)], 60, PLACE),
         ("an overlap", &[(false, 0, 0, 60), (true, 0, 59, 40)], 60, PLACE),
         ("second segment too long", &[(false, 0, 0, 60), (true, 0, 60, 41)], 60, PLACE),
@@ -150,7 +152,7 @@ pub fn terminates_of_the_peer(stage: &mut dyn Stage, manners: Manners) -> usize 
     };
     let write = segment(tagged(0, 0x99, 64), b"x");
     let request = read(1, 100, 0x99, 64);
-    let cases: Vec<(&str, ddp::Header, Vec<u8>, Option<Terminate>, WcStatus)> = vec![
+    let cases: Vec<Said> = vec![
         ("RDMAP, access", good_header, with_headers([0x01, 2, 0xe0, 0], &request, true), told(0, 1, 2), access),
         ("RDMAP, no headers", good_header, vec![0x01, 0, 0, 0], told(0, 1, 0), access),
         ("RDMAP, opcode", good_header, with_headers([0x02, 6, 0xc0, 0], &write, false), told(0, 2, 6), operation),
@@ -379,7 +381,7 @@ fn teardown(stage: &mut dyn Stage, manners: Manners, good: &mut Good, work: Work
     good.finish(stage);
     let open: Vec<_> = open.map(|wr_id| (wr_id, status)).collect();
     completions(stage, &end, name, &open);
-    if close.is_ok() && !(how == How::Disconnect && !goes_on) {
+    if close.is_ok() && !by_timer {
         assert_eq!(end.qp.query().state, QpState::Init, "{name}");
         if manners.keeps_receives {
             end.assert_silent();
