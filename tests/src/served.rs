@@ -68,6 +68,7 @@ impl Setup {
             arp_retry_us: self.arp_retry_us,
             tcp: self.tcp.clone(),
             command_timeout: BOUND,
+            reset_timeout: BOUND,
             ..Config::default()
         };
         let mut rnic = Rnic::attach(bus, config).expect("attach");

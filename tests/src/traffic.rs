@@ -27,7 +27,7 @@ const WINDOW: usize = 20_000;
 /// Longest message that has a place in a window.
 const IN_WINDOW: usize = 5000;
 /// Operations of one direction that are known ahead.
-const AHEAD: usize = 24;
+const AHEAD: usize = 12;
 /// Places tried before an operation waits for room.
 const TRIES: usize = 12;
 const PAGE: usize = 4096;
@@ -432,16 +432,19 @@ impl Line {
             way.upcoming.push_back(Op::new(&mut way.plan, longest));
             way.left -= 1;
         }
-        let receives = self.post_receives(from, rng);
+        let receives = self.post_receives(from, rng, longest);
         let sends = self.post_sends(from, rng, tally);
         receives || sends || self.flush(from)
     }
-    /// Receives for the Sends that come next.
-    fn post_receives(&mut self, from: usize, rng: &mut ChaCha8Rng) -> bool {
+    /// Receives for the Sends that come next, but none that would hold memory for which a long operation before its Send waits.
+    fn post_receives(&mut self, from: usize, rng: &mut ChaCha8Rng, longest: usize) -> bool {
         let way = &mut self.ways[from];
         let waiting = way.receives.iter().filter(|r| r.expect.is_none()).count();
         let mut list = Vec::new();
-        for op in way.upcoming.iter().filter(|op| op.kind == Kind::Send).skip(waiting) {
+        let long = |op: &Op| op.length > longest / 8;
+        let ahead = if way.upcoming.front().is_some_and(long) { Some(1) } else { way.upcoming.iter().position(long) };
+        let ahead = ahead.unwrap_or(way.upcoming.len());
+        for op in way.upcoming.iter().take(ahead).filter(|op| op.kind == Kind::Send).skip(waiting) {
             if way.receives.len() >= self.caps[1 - from].max_recv_wr as usize {
                 break;
             }
