@@ -35,6 +35,15 @@ fn receives_flushed(stage: &mut dyn Stage, end: &End, name: &str, wr_ids: std::o
     }
 }
 
+/// What was posted completes so, once, the receive 7 is flushed, and nothing was written but what `here` expects.
+fn over(stage: &mut dyn Stage, end: End, here: &Watched, name: &str, open: &[(u64, WcStatus)]) {
+    completions(stage, &end, name, open);
+    receives_flushed(stage, &end, name, 7..8);
+    end.assert_silent();
+    here.check(stage, name);
+    end.end();
+}
+
 /// The device says that and FIN, and closes.
 fn terminated(stage: &mut dyn Stage, end: &End, name: &str, manners: Manners, says: (u8, u8, u8), culprit: Option<&[u8]>) {
     let answer = next_ulpdu(stage, end.peer).unwrap_or_else(|| panic!("{name}: no Terminate"));
@@ -108,11 +117,7 @@ pub fn wrong_responses(stage: &mut dyn Stage, manners: Manners) -> usize {
         terminated(stage, &end, name, manners, *says, segments.last().map(Vec::as_slice));
         good.finish(stage);
         let flushed = WcStatus::WrFlushErr;
-        completions(stage, &end, name, &[(1, manners.bad_response), (2, flushed), (3, flushed), (4, flushed)]);
-        receives_flushed(stage, &end, name, 7..8);
-        end.assert_silent();
-        here.check(stage, name);
-        end.end();
+        over(stage, end, &here, name, &[(1, manners.bad_response), (2, flushed), (3, flushed), (4, flushed)]);
     }
     good.end(stage);
     ear.end();
@@ -195,11 +200,7 @@ pub fn terminates_of_the_peer(stage: &mut dyn Stage, manners: Manners) -> usize 
         let attr = end.qp.query();
         assert_eq!((attr.state, attr.terminate_out, attr.terminate_in), (QpState::Error, None, told), "{name}");
         let oldest = if manners.tells_why { oldest } else { flush };
-        completions(stage, &end, name, &[(1, oldest), (2, flush), (3, flush), (4, flush)]);
-        receives_flushed(stage, &end, name, 7..8);
-        end.assert_silent();
-        here.check(stage, name);
-        end.end();
+        over(stage, end, &here, name, &[(1, oldest), (2, flush), (3, flush), (4, flush)]);
     }
     good.end(stage);
     ear.end();
@@ -234,11 +235,7 @@ pub fn own_errors(stage: &mut dyn Stage, manners: Manners) -> usize {
         assert_eq!(next_ulpdu(stage, end.peer), Some(segment(untagged(3, 0, 1, 0), here.octets(0, 30))), "{name}");
         terminated(stage, &end, name, manners, (0, 2, 7), None);
         good.finish(stage);
-        completions(stage, &end, name, &[(1, WcStatus::Success), (2, *status), (3, WcStatus::WrFlushErr)]);
-        receives_flushed(stage, &end, name, 7..8);
-        end.assert_silent();
-        here.check(stage, name);
-        end.end();
+        over(stage, end, &here, name, &[(1, WcStatus::Success), (2, *status), (3, WcStatus::WrFlushErr)]);
     }
     good.end(stage);
     ear.end();
