@@ -413,7 +413,10 @@ fn closes(stage: &mut dyn Stage, peer: usize) -> bool {
     false
 }
 
-/// One Read Request more than IRD, while no response is acknowledged (ENH-22). False where the stage cannot do it.
+/// Read Requests beyond IRD (2 of [`End::served`]) of a peer that acknowledges nothing (ENH-22). False where the stage cannot do it.
+///
+/// Each of the first three follows the response before it: the peer keeps within IRD, and only its acknowledgements are late. The device keeps three responses until they are acknowledged, so
+/// the next two wait, and the one after them is one too many.
 pub fn reads_beyond_ird(stage: &mut dyn Stage, manners: Manners) -> bool {
     let ear = Ear::new(stage);
     let end = End::served(stage, &ear, DEPTH);
@@ -421,16 +424,17 @@ pub fn reads_beyond_ird(stage: &mut dyn Stage, manners: Manners) -> bool {
     if !stage.restrain(end.peer, true, 0xffff) {
         return false;
     }
-    let requests: Vec<_> = (1..=3).map(|msn| read(msn, 50, there.mr.rkey(), there.mr.addr() + u64::from(msn))).collect();
-    let octets: Vec<u8> = requests.iter().flat_map(|u| framed(u)).collect();
-    stage.send(end.peer, &octets);
-    for at in 1..=2 {
-        assert_eq!(next_ulpdu(stage, end.peer), Some(segment(tagged(2, 0x1234, 5), there.octets(at, 50))));
+    let requests: Vec<_> = (1..=6).map(|msn| read(msn, 50, there.mr.rkey(), there.mr.addr() + u64::from(msn))).collect();
+    for (at, request) in requests[..3].iter().enumerate() {
+        stage.send(end.peer, &framed(request));
+        assert_eq!(next_ulpdu(stage, end.peer), Some(segment(tagged(2, 0x1234, 5), there.octets(at + 1, 50))));
     }
+    let octets: Vec<u8> = requests[3..].iter().flat_map(|u| framed(u)).collect();
+    stage.send(end.peer, &octets);
     let answer = next_ulpdu(stage, end.peer).expect("Terminate");
     let terminate = parse_terminate("IRD", &answer);
     assert_eq!((terminate.layer, terminate.etype, terminate.code, terminate.read), (1, 2, 2, None));
-    assert_eq!(terminate.segment, Some((46, &requests[2][..18])));
+    assert_eq!(terminate.segment, Some((46, &requests[5][..18])));
     stage.restrain(end.peer, false, 0xffff);
     assert_eq!(next_ulpdu(stage, end.peer), None);
     stage.finish(end.peer);

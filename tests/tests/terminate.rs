@@ -113,7 +113,7 @@ fn each_work_request_completes_once_however_the_connection_ends() {
     stage.assert_over();
 }
 
-/// Covers: RDM-2
+/// Covers: ENH-22, RDM-2
 #[test]
 fn a_read_request_beyond_ird() {
     let mut stage = AdapterStage::new(Options::default());

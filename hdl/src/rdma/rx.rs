@@ -4,8 +4,8 @@
 //! **Interface.** 2^C connections, whose indices are below that.
 //! * `fpdu`: FPDUs of each index in order, each in a slot that `free` gives back. `slot_address`, `slot_data`: the slots as in [`Placer`].
 //! * `bind`, `unbound`: an index belongs to a queue pair from `Bind` to `Unbind`. What comes for another one is freed unseen. `mpa::rx` must be told after this block and `rdma::sq`.
-//! * `posted`, `issued`, `responded`: the doorbell of the receive queue, Reads that were sent (at most 2^I outstanding an index), and Read Responses that are acknowledged, whose place in IRD is free
-//!   again (ENH-22). They are taken in a few clocks, whatever else goes on; only in the clock in which a Bind comes they wait. The counts of an index begin with its Bind.
+//! * `posted`, `issued`, `responded`: the doorbell of the receive queue, Reads that were sent (at most 2^I outstanding an index), and Read Responses that have left, whose place in IRD is free
+//!   again. They are taken in a few clocks, whatever else goes on; only in the clock in which a Bind comes they wait. The counts of an index begin with its Bind.
 //! * `ask`, `answer`: one question to `rdma::regions` at a time. `quiet`: nothing that an answer allowed is under way; never waits for an answer.
 //! * `rd_req`, `rd_beat`: entries of receive queues. `wr_req`, `wr_beat`, `wr_done`: placement.
 //! * `completion`, `to_sq`, `event`, `unbound` come out of one queue, in order, each when all placements before it have ended (RDM-4).
@@ -18,8 +18,10 @@
 //!
 //! **Receive queue.** Up to 4 entries of an index are here. When its first segment finds none, and ahead, when a receive completes and 2 are left or fewer, those that are posted are fetched in one read.
 //! One that cannot be read ends the stream with 0/2/0x07.
-//! A Read Request beyond IRD waits 2^15 clocks for a place: the acknowledgement before it is perhaps on its way (ENH-22), behind 31 others in the queue of `tcp::tx`, with a segment between any two,
-//! and a turn of each connection.
+//!
+//! **IRD.** A place is free when the last FPDU of the response is cut, not when it is acknowledged: a peer that has the response may send its next request with an acknowledgement that it made before, or in a segment
+//! that overtakes it, and to wait here for that acknowledgement, which stands behind FPDUs that wait for this engine, would have no end. `responded` comes long before a request that follows the
+//! response, so one that finds no place is one too many (ENH-22, RDM-2). `rdma::sq` has at most three responses that are not acknowledged: of a peer that does not keep within IRD three more are taken.
 //!
 //! **States.** See [`RxState`]. Beside the engine work the placer, the fetch of a receive queue entry, the queue of what is delivered, and the counts of what others tell.
 //!
@@ -268,7 +270,6 @@ pub struct RdmaRx<const C: usize, const S: usize, const W: usize, const I: usize
     entry_at: DFF<Bits<16>>,
     to_end: DFF<Bits<16>>,
     amount: DFF<Bits<3>>,
-    patience: DFF<Bits<15>>,
     request_short: DFF<Bit>,
     request_exact: DFF<Bit>,
     terminate_long: DFF<Bit>,
@@ -499,7 +500,6 @@ impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI1: 
             entry_at: Default::default(),
             to_end: Default::default(),
             amount: Default::default(),
-            patience: Default::default(),
             request_short: Default::default(),
             request_exact: Default::default(),
             terminate_long: Default::default(),
@@ -656,7 +656,7 @@ impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI1: 
         dff_setup!(self, clock, counting, bind_seen, turn, state, cleared, index, note, slot);
         dff_setup!(self, clock, has_slot, len, step, h0, h1, h2, sink_to, kind, payload, msn_ok);
         dff_setup!(self, clock, mo_ok, mo_zero, same, ird_full, posts, entry_at, to_end, amount);
-        dff_setup!(self, clock, patience, request_short, request_exact, terminate_long, end_at);
+        dff_setup!(self, clock, request_short, request_exact, terminate_long, end_at);
         dff_setup!(self, clock, oldest, none, expected, stag_ok, to_ok, over, whole, has, too_long);
         dff_setup!(self, clock, left, sge_len, used_up, fits, offset, rest, op, stag, to, size);
         dff_setup!(self, clock, need, then, verdict, held, invalidated, status, error, with_header);
@@ -991,7 +991,6 @@ impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI1: 
             RxState::Idle => {
                 self.step.d.next = 0.into();
                 self.invalidated.d.next = false;
-                self.patience.d.next = 0.into();
                 self.note.d.next = self.arrived.val().note;
                 self.slot.d.next = self.arrived.val().slot;
                 self.len.d.next = self.arrived.val().len;
@@ -1197,9 +1196,6 @@ impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI1: 
                     } else if !self.msn_ok.q.val() {
                         self.fault.next = 0x1203.into();
                     } else if self.ird_full.q.val() {
-                        // what the peer has acknowledged in the same segment may be on its way (ENH-22)
-                        self.patience.d.next = self.patience.q.val() + 1;
-                        self.raise.next = self.patience.q.val().all();
                         self.fault.next = 0x1202.into();
                     } else if !self.mo_zero.q.val() {
                         self.fault.next = 0x1204.into();

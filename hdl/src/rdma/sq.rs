@@ -8,7 +8,7 @@
 //! **Items.** Of the 16 items of an index, 0..=11 are a ring of work requests, from the fetch of each to its completion; 12..=14 a ring of Read Responses and the RTR; 15 is
 //! the Terminate. One message of an index is cut at a time, and FPDUs leave in the order of the cut, so messages are never interleaved (DDP-7, RDM-24).
 //!
-//! **What is next**, at the end of a message: RTR; Terminate; then Read Responses and work requests in turn. A work request waits for `Heard` (MPA-6), for room, with FENCE for the end of all
+//! **What is next**, at the end of a message: RTR; Terminate; then Read Responses and work requests in turn. With the last FPDU of a Read Response `responded` is told. A work request waits for `Heard` (MPA-6), for room, with FENCE for the end of all
 //! Reads, as a Read for one of `ord` to end (RDM-2); a Read Response never waits for it. After a Terminate, `Stop` and `fault` nothing is begun. A Terminate of a responder that may not
 //! send ends like a lost source (RDM-34).
 //! FPDU: at most MULPDU = EMSS - (6 + EMSS mod 4), with markers 4 * ceil(EMSS / 512) less, within 128..=64768 (SEG-1, 2, 8); at most 32 of an index in `tcp::tx`.
@@ -565,17 +565,13 @@ impl<
         self.queue.inp.data.next = self.index.q.val();
         self.queue.inp.valid.next = false;
         self.queue.out.ready.next = false;
-        self.turn_ok.next = !self.tx_full.q.val() & !self.issued_full.q.val() & !self.event_full.q.val();
+        self.turn_ok.next = !self.tx_full.q.val() & !self.issued_full.q.val() & !self.responded_full.q.val() & !self.event_full.q.val();
         self.next_index.next = self.index.q.val();
         self.chosen.next = false;
-        self.news.next = self.from_rx.valid.val() | (self.from_tx.valid.val() & !self.responded_full.q.val() & !self.event_full.q.val());
+        self.news.next = self.from_rx.valid.val() | (self.from_tx.valid.val() & !self.event_full.q.val());
         self.bind_ok.next = self.bind.valid.val() & !self.unbind_wait.q.val();
         if self.b.val().op == BindOp::Unbind {
-            self.bind_ok.next = self.bind.valid.val()
-                & !self.unbind_wait.q.val()
-                & self.turn_ok.val()
-                & !self.responded_full.q.val()
-                & !self.unbound_full.q.val();
+            self.bind_ok.next = self.bind.valid.val() & !self.unbind_wait.q.val() & self.turn_ok.val() & !self.unbound_full.q.val();
         }
         self.orders.next = self.close.valid.val() | self.posted.valid.val();
         self.orders_first.next = (self.prefer.q.val() == 2) | ((self.prefer.q.val() == 1) & !self.fetcher.here.val());
@@ -1086,8 +1082,6 @@ impl<
                             }
                             SqKind::Response => {
                                 self.n.next.others = self.r.val().others - 1;
-                                self.responded_out.d.next = self.index16.val();
-                                self.responded_full.d.next = true;
                             }
                             SqKind::Rtr => {
                                 self.n.next.others = self.r.val().others - 1;
@@ -1432,6 +1426,10 @@ impl<
                 self.n.next.cutting = !self.last.q.val();
                 if self.r.val().kind == SqKind::Terminate {
                     self.n.next.stopped = true;
+                }
+                if self.last.q.val() & (self.r.val().kind == SqKind::Response) {
+                    self.responded_out.d.next = self.index16.val();
+                    self.responded_full.d.next = true;
                 }
                 self.step.d.next = SqStep::Settle;
             }
