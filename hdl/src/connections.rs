@@ -99,6 +99,7 @@ pub struct Connections<
     pub mpa_timeout: Signal<In, Bits<32>>,
     pub connect_timeout: Signal<In, Bits<32>>,
     pub close_timeout: Signal<In, Bits<32>>,
+    pub refusal_timeout: Signal<In, Bits<32>>,
     pub isn_key0: Signal<In, Bits<32>>,
     pub isn_key1: Signal<In, Bits<32>>,
     pub isn_key2: Signal<In, Bits<32>>,
@@ -298,6 +299,7 @@ impl<
         self.conn.mpa_timeout.next = self.mpa_timeout.val();
         self.conn.connect_timeout.next = self.connect_timeout.val();
         self.conn.close_timeout.next = self.close_timeout.val();
+        self.conn.refusal_timeout.next = self.refusal_timeout.val();
         for i in 0..4 {
             self.tx.local[i].next = self.addresses[i].val();
             self.conn.addresses[i].next = self.addresses[i].val();

@@ -815,6 +815,7 @@ impl<
         self.connections.mpa_timeout.next = self.regs.mpa_timeout.val();
         self.connections.connect_timeout.next = self.regs.connect_timeout.val();
         self.connections.close_timeout.next = self.regs.close_timeout.val();
+        self.connections.refusal_timeout.next = self.regs.refusal_timeout.val();
         self.connections.isn_key0.next = self.regs.isn_key0.val();
         self.connections.isn_key1.next = self.regs.isn_key1.val();
         self.connections.isn_key2.next = self.regs.isn_key2.val();

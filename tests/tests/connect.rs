@@ -51,6 +51,7 @@ fn settings(n: u8, seed: u64) -> Config {
         mpa_timeout_us: Some(10_000),
         connect_timeout_us: Some(CONNECT_TIMEOUT_US),
         close_timeout_us: Some(20_000),
+        refusal_timeout_us: Some(2000),
         spare_slots: Some(0),
         ..TcpSettings::default()
     };

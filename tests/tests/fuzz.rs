@@ -239,6 +239,7 @@ impl Host {
             (reg::MPA_TIMEOUT, 1500),
             (reg::CONNECT_TIMEOUT, LONGEST_US),
             (reg::CLOSE_TIMEOUT, 1500),
+            (reg::REFUSAL_TIMEOUT, 300),
             (reg::SPARE_SLOTS, 4),
             (reg::CONTROL, reg::control::ENABLE),
         ] {

@@ -295,6 +295,8 @@ impl Stage {
             two_msl_us: Some(10),
             mpa_timeout_us: Some(MPA_TIMEOUT_US),
             close_timeout_us: Some(1000),
+            // those that are refused here do not close
+            refusal_timeout_us: Some(0),
             ..TcpSettings::default()
         };
         let settings = Config { tcp, share: false, ..config(1, seed) };

@@ -35,13 +35,15 @@ pub struct TcpSettings {
     pub connect_timeout_us: Option<u32>,
     /// A close in order becomes a reset after this, microseconds.
     pub close_timeout_us: Option<u32>,
+    /// Longest wait for the peer's FIN behind a Reply that refuses, microseconds; 0 = none.
+    pub refusal_timeout_us: Option<u32>,
     /// Connection slots that only CONNECT may take.
     pub spare_slots: Option<u32>,
 }
 
 impl TcpSettings {
     /// Name, register, value, least and largest value.
-    fn rows(&self) -> [(&'static str, u32, Option<u32>, u32, u32); 13] {
+    fn rows(&self) -> [(&'static str, u32, Option<u32>, u32, u32); 14] {
         const BELOW_2_31: u32 = (1 << 31) - 1;
         const BELOW_2_30: u32 = (1 << 30) - 1;
         [
@@ -57,6 +59,7 @@ impl TcpSettings {
             ("mpa_timeout_us", reg::MPA_TIMEOUT, self.mpa_timeout_us, 1, BELOW_2_31),
             ("connect_timeout_us", reg::CONNECT_TIMEOUT, self.connect_timeout_us, 1, BELOW_2_31),
             ("close_timeout_us", reg::CLOSE_TIMEOUT, self.close_timeout_us, 1, BELOW_2_31),
+            ("refusal_timeout_us", reg::REFUSAL_TIMEOUT, self.refusal_timeout_us, 0, BELOW_2_31),
             ("spare_slots", reg::SPARE_SLOTS, self.spare_slots, 0, 65535),
         ]
     }
@@ -75,6 +78,7 @@ impl TcpSettings {
             "mpa_timeout_us" => &mut self.mpa_timeout_us,
             "connect_timeout_us" => &mut self.connect_timeout_us,
             "close_timeout_us" => &mut self.close_timeout_us,
+            "refusal_timeout_us" => &mut self.refusal_timeout_us,
             "spare_slots" => &mut self.spare_slots,
             _ => {
                 let names: Vec<_> = self.rows().iter().map(|row| row.0).collect();

@@ -50,6 +50,7 @@ macro_rules! for_each_config_register { ($callback:ident $($before:tt)*) => { $c
     PDATA_BASE_LO  pdata_base_lo  0x00e0 0x0000_0000 "Private data area, bits 31:0; 512-octet aligned: 512 octets for each connection, by index";
     PDATA_BASE_HI  pdata_base_hi  0x00e4 0x0000_0000 "Private data area, bits 63:32";
     SPARE_SLOTS    spare_slots    0x00e8 4           "Connection slots that only CONNECT may take: a SYN to a listener is dropped when no more are free";
+    REFUSAL_TIMEOUT refusal_timeout 0x00ec 200_000   "Behind a Reply that refuses, FIN waits for the peer's, so many microseconds at most, below 2^31; 0 = it does not wait";
 } } }
 
 /// Calls `$callback!{ rows }` with every write-only register: each write gives the core a strobe with the value.

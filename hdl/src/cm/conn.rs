@@ -19,18 +19,20 @@
 //! | WaitReply | - | judged: ReplyData, or at once what Delivered says | R(reset) A, or the retry | R(x), or the retry after RST | R(reset) A | |
 //! | ReplyData | - | - | kept for later | kept for later | R(reset) A | Delivered: R(0) Established, or R = 1: R(refused) Closing; Failed: R(fault) A |
 //! | WaitSync | WaitRequest | as WaitRequest: it came with the ACK of the handshake, whose news `tcp::rx` tells after it | A | A/F | | |
-//! | WaitRequest | - | backlog full: Reply R = 1, Closing; RequestData, or at once Requested | A | A/F | | |
+//! | WaitRequest | - | backlog full: Reply R = 1, Lingering; RequestData, or at once Requested | A | A/F | | |
 //! | RequestData | - | - | A | A/F | | Delivered: CONNECT_REQUEST, Requested; Failed: A |
-//! | Requested | - | - | A, Gone | A/F, Gone | A | ACCEPT: Reply, ESTABLISHED, Established; REJECT: Reply R = 1, Closing |
+//! | Requested | - | - | A, Gone | A/F, Gone | A | ACCEPT: Reply, ESTABLISHED, Established; REJECT: Reply R = 1, Lingering |
 //! | Gone, GoneFreed | - | - | - | - | Freeing, Done | ACCEPT: -ECONNRESET, Freeing, Done; REJECT: 0, the same |
 //! | Established | - | - | DISCONNECT, Emptying | cl(x) | cl(reset) A | DISCONNECT: Emptying; Terminated: Closing |
 //! | Emptying | - | - | - | cl(x) | cl(reset) A | Drained, Terminated: Closing; Cut: cl(reset) A |
+//! | Lingering | - | - | Closing | A/F | A | deadline: Closing |
 //! | Closing | - | - | - | cl(x) | cl(reset) A | Closed: cl(0) F |
 //! | Freeing | - | - | - | - | - | Freed: port use ends; Draining while data is delivered or the queue pair is bound; else FREED, Done; before the retry: Reopening |
 //! | Reopening | - | - | - | - | R(reset), ends with the answer | Reopened: SynSent; refused, or ended meanwhile: R(reset), port use ends, FREED, Done; or A |
 //! | Done | - | - | - | - | - | last event raised: Free |
 //!
-//! Emptying means that the send queue shall become empty, Closing that FIN was given to TCP (there are no half-closed streams, CH-20); in both CLOSE_TIMEOUT runs. CLOSE is owed only by what was established, FREED only
+//! Emptying means that the send queue shall become empty, Closing that FIN was given to TCP (there are no half-closed streams, CH-20); in both CLOSE_TIMEOUT runs. Behind a Reply of ours
+//! with R = 1, Lingering comes before: the peer's FIN is awaited, REFUSAL_TIMEOUT at most (0: not at all), as some initiators do not look at a Reply that has a FIN behind it. CLOSE is owed only by what was established, FREED only
 //! by what the host has a handle of. A connection whose CONNECT_REQUEST was not raised when it ends, or when its listener ends (CM-22), vanishes without an event.
 //!
 //! # Rules
@@ -86,6 +88,7 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     pub mpa_timeout: Signal<In, Bits<32>>,
     pub connect_timeout: Signal<In, Bits<32>>,
     pub close_timeout: Signal<In, Bits<32>>,
+    pub refusal_timeout: Signal<In, Bits<32>>,
     pub addresses: [Signal<In, LocalAddress>; 4],
     pub cmd: ChanSink<CommandIn>,
     pub evt: ChanSrc<EventOut>,
@@ -147,6 +150,8 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     deliveries: ChanFifo<Bits<16>, C, CP1>,
     negotiate: Negotiate<D>,
     live_count: DFF<Bits<16>>,
+    /// REFUSAL_TIMEOUT is not 0.
+    lingers: DFF<Bit>,
 
     // the job
     state: DFF<ConnState>,
@@ -360,6 +365,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             mpa_timeout: Default::default(),
             connect_timeout: Default::default(),
             close_timeout: Default::default(),
+            refusal_timeout: Default::default(),
             addresses: Default::default(),
             cmd: Default::default(),
             evt: Default::default(),
@@ -407,6 +413,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             deliveries: Default::default(),
             negotiate: Default::default(),
             live_count: Default::default(),
+            lingers: Default::default(),
             state: Default::default(),
             job: Default::default(),
             idx: Default::default(),
@@ -593,7 +600,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
 {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, wait_valid, pending, live_count, state, job, idx, cause, scan, lslot, g, due, handle_ok);
+        dff_setup!(self, clock, wait_valid, pending, live_count, lingers, state, job, idx, cause, scan, lslot, g, due, handle_ok);
         dff_setup!(
             self, clock, too_long, bad_flags, bad_remote, todo_qp, order, ported, give_back, pick, rank, near, pick_ip, opening,
             open_tuple, open_user
@@ -728,6 +735,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         }
 
         // ---- defaults
+        self.lingers.d.next = self.refusal_timeout.val() != 0;
         self.ready.next = self.state.q.val() != ConnState::Clear;
         self.inbox.out.ready.next = false;
         self.from_tx.ready.next = false;
@@ -1281,6 +1289,9 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                             self.n.next.fin = true;
                         } else if (self.ph.val() == ConnPhase::Closing) | (self.ph.val() == ConnPhase::Emptying) {
                             self.dead.next = false;
+                        } else if self.ph.val() == ConnPhase::Lingering {
+                            self.dead.next = false;
+                            self.start_close.next = true;
                         }
                     }
                     ConnJob::Reset => {
@@ -1317,7 +1328,8 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     ConnJob::Expired => {
                         if self.due.q.val() {
                             self.n.next.timer = false;
-                            self.dead.next = true;
+                            self.start_close.next = self.ph.val() == ConnPhase::Lingering;
+                            self.dead.next = self.ph.val() != ConnPhase::Lingering;
                             self.forced.next = true;
                             self.cnt_mpa_timeouts.next =
                                 (self.ph.val() == ConnPhase::WaitReply) | (self.ph.val() == ConnPhase::WaitRequest);
@@ -1480,7 +1492,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                             & (bit_cast::<16, 8>(self.ent.val().listener) == self.sweep_slot.q.val())
                             & (self.ent.val().listener_generation == self.sweep_generation.q.val())
                         {
-                            self.dead.next = self.ph.val() != ConnPhase::Closing;
+                            self.dead.next = (self.ph.val() != ConnPhase::Closing) & (self.ph.val() != ConnPhase::Lingering);
                         }
                     }
                     ConnJob::Shutdown => {
@@ -1675,6 +1687,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         | (self.ph.val() == ConnPhase::RequestData)
                         | (self.ph.val() == ConnPhase::Established)
                         | (self.ph.val() == ConnPhase::Emptying)
+                        | (self.ph.val() == ConnPhase::Lingering)
                         | (self.ph.val() == ConnPhase::Closing)
                     {
                         self.ending.next = true;
@@ -1691,7 +1704,12 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     }
                 }
                 if self.reject.val() {
-                    self.start_close.next = true;
+                    self.start_close.next = !self.lingers.q.val();
+                    if self.lingers.q.val() {
+                        self.n.next.phase = ConnPhase::Lingering;
+                        self.set_timer.next = true;
+                        self.time_out.next = self.refusal_timeout.val();
+                    }
                 }
                 if self.start_close.val() | self.empty_first.val() {
                     self.n.next.await_rtr = false;

@@ -33,6 +33,8 @@ pub enum ConnPhase {
     Established,
     /// The send queue is to become empty before FIN.
     Emptying,
+    /// Passive: R = 1 was sent, and our FIN waits for the peer's.
+    Lingering,
     /// FIN is given to TCP; the end of both directions is awaited.
     Closing,
     /// TCP is told to forget it (`Free`, `Abort`); `Freed` is awaited.

@@ -15,6 +15,7 @@ const PEER: u32 = 0x0a00_0063;
 const MPA_TIMEOUT: u32 = 10_000;
 const CONNECT_TIMEOUT: u32 = 60_000;
 const CLOSE_TIMEOUT: u32 = 5_000;
+const REFUSAL_TIMEOUT: u32 = 300;
 
 /// Enumerations of `tcp::types`, `mpa::types` and `cm::port_types`, as they are numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -1747,6 +1748,71 @@ fn reject_sends_its_data_and_closes() {
     }
     w.finish();
     assert_eq!(w.counts.rejects_out, 2);
+}
+
+/// FIN is not at once behind a Reply that refuses: the peer's comes first, or REFUSAL_TIMEOUT passes.
+///
+/// Covers: MPA-4
+#[test]
+fn behind_a_refusal_the_peer_closes_first() {
+    let closes = |w: &mut World| w.told().iter().filter(|t| matches!(t, Told::Tx { op: TxOp::Close, .. })).count();
+    for by_host in [true, false] {
+        for end in ["FIN", "time-out", "RST", "ABORT", "no listener"] {
+            if !by_host && end == "ABORT" {
+                continue;
+            }
+            let mut w = World::new(35);
+            w.m.refusal_timeout.set(REFUSAL_TIMEOUT);
+            w.listen(0, 1, 7000, (0, 1));
+            let (handle, _) = w.announced(0, REQUEST);
+            let mut index = handle.index();
+            if by_host {
+                assert_eq!(w.one(&Command { handle, ..command(Opcode::Reject) }).status, 0);
+            } else {
+                index = w.syn(0, 9);
+                w.note(RxNote::Synced, index);
+                w.frame(index, REQUEST);
+                w.settle();
+            }
+            assert_eq!(w.last_frame().0.flags, 0x60);
+            w.told.clear();
+            w.pass(REFUSAL_TIMEOUT - 1);
+            assert_eq!(closes(&mut w), 0, "{end}");
+            let expected = match end {
+                "FIN" => {
+                    w.note(RxNote::Fin, index);
+                    assert_eq!(closes(&mut w), 1);
+                    w.note(RxNote::Closed, index);
+                    TxOp::Free
+                }
+                "RST" => {
+                    w.note(RxNote::Reset, index);
+                    TxOp::Free
+                }
+                "ABORT" => {
+                    w.commands.push_back(Command { handle, flags: flag::QUIET, ..command(Opcode::Abort) });
+                    TxOp::Abort
+                }
+                _ => {
+                    if end == "no listener" {
+                        w.unlisten(0, 1);
+                        assert_eq!(closes(&mut w), 0);
+                    }
+                    w.pass(1);
+                    assert_eq!(closes(&mut w), 1);
+                    w.pass(CLOSE_TIMEOUT - 1);
+                    assert!(w.told().is_empty());
+                    w.pass(1);
+                    TxOp::Abort
+                }
+            };
+            let ended = w.told().iter().any(|t| matches!(t, Told::Tx { op, index: i, .. } if *op == expected && *i == index));
+            assert!(ended, "{end}");
+            let freed = w.take().iter().filter(|e| e.handle == handle && e.kind == EventKind::Freed).count();
+            assert_eq!(freed, usize::from(by_host), "{end}");
+            w.finish();
+        }
+    }
 }
 
 /// The peer goes while the host thinks: nothing is said; ACCEPT answers -ECONNRESET, REJECT and ABORT succeed; FREED.
