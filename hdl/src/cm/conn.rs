@@ -40,8 +40,9 @@
 //!   not due, or that nobody waits for, is ignored (MPA-42).
 //! - Retry (ENH-2): FIN or RST on an enhanced Request ends the connection in TCP, then `Reopen` starts it again in the same index, in revision 1, once.
 //!   An end that comes before `Reopened` waits for it: only then does `tcp::tx` surely know the connection, and nothing of the first attempt follows.
-//! - A Reply must have S as the Request had (ENH-19). IRD, ORD and RTR: `mpa::negotiate`. What of the start-up should end in a TERM
-//!   (ENH-4, ENH-13) ends in RST. ESTABLISHED waits for the RTR, if one was agreed, or for the end (CM-10).
+//! - A Reply must have S as the Request had (ENH-19). IRD, ORD and RTR: `mpa::negotiate`. ESTABLISHED waits for the RTR, if one was agreed, or for the end (CM-10).
+//! - An enhanced Reply that cannot be met (ENH-4, ENH-13), or whose private data cannot be delivered (ENH-17): the queue pair is bound for a Terminate alone, and the connection is Emptying
+//!   without having been established; without such a queue pair RST. CONNECT_REPLY waits for `Unbound`, still by the deadline of CONNECT.
 //! - When the start-up is over the queue pair is bound (`to_qp`); whatever ends the connection unbinds it. CLOSE waits for `Unbound`, the end of all DMA for it (CM-14), and so does
 //!   the index. After a Terminate, the peer's or ours, CLOSE has -EPROTO (RDM-31).
 //! - Waiting for the host count: from a complete Request to the host's answer (CM-19). TIME-WAIT: the use slot is kept by TIME-WAIT entry until `WaitEnd`.
@@ -271,6 +272,7 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     bind_crc: Signal<Local, Bit>,
     bind_first: Signal<Local, Bit>,
     bind_rtr: Signal<Local, Bit>,
+    give_up: Signal<Local, Bit>,
     reply_due: Signal<Local, Bit>,
     close_owed: Signal<Local, Bit>,
     ending: Signal<Local, Bit>,
@@ -462,6 +464,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             bind_crc: Default::default(),
             bind_first: Default::default(),
             bind_rtr: Default::default(),
+            give_up: Default::default(),
             reply_due: Default::default(),
             close_owed: Default::default(),
             port_wait: Default::default(),
@@ -797,6 +800,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         self.conclude.next = false;
         self.refused.next = self.ent_flags.val().get_bit(5);
         self.begin_data.next = false;
+        self.give_up.next = false;
         self.start_close.next = false;
         self.empty_first.next = false;
         self.ending.next = false;
@@ -817,7 +821,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
         self.room.next = !self.ev_valid.q.val() & !self.opening.q.val() & !self.done_wait.q.val();
         self.ev_kind.next = self.kind_cmd_reply.val();
         // ESTABLISHED waits for the RTR, CLOSE for the end of all DMA (CM-10, CM-14)
-        self.reply_due.next = self.ent.val().owe_reply & !self.ent.val().await_rtr;
+        self.reply_due.next = self.ent.val().owe_reply & !self.ent.val().await_rtr & (self.ent.val().established | !self.ent.val().bound);
         self.close_owed.next = self.ent.val().owe_close & !self.ent.val().bound;
         self.owed.next = self.ent.val().owe_request
             | self.reply_due.val()
@@ -1385,10 +1389,12 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                             } else if self.got_enhanced.val() != self.ent.val().enhanced {
                                 self.dead.next = true;
                             } else if self.ent.val().enhanced & self.negotiate.no_ird.val() {
-                                self.dead.next = true;
+                                self.give_up.next = true;
                                 self.dead_status.next = ConnStatus::NoMemory;
+                                self.order.d.next.terminate = 0x06.into();
                             } else if self.ent.val().enhanced & self.negotiate.no_rtr.val() {
-                                self.dead.next = true;
+                                self.give_up.next = true;
+                                self.order.d.next.terminate = 0x07.into();
                             } else {
                                 self.n.next.own_ird = self.negotiate.ird.val().get_bits::<8>(0);
                                 self.n.next.own_ord = self.negotiate.ord.val().get_bits::<8>(0);
@@ -1417,6 +1423,16 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                             self.dead.next = self.ent.val().delivering;
                             self.forced.next = true;
                             self.dead_status.next = ConnStatus::Fault;
+                            if (self.ph.val() == ConnPhase::ReplyData)
+                                & self.ent.val().enhanced
+                                & !self.refused.val()
+                                & !self.ent.val().fin
+                                & !self.ent.val().dead
+                            {
+                                self.dead.next = false;
+                                self.give_up.next = true;
+                                self.order.d.next.terminate = 0x05.into();
+                            }
                         } else if self.ph.val() == ConnPhase::RequestData {
                             self.n.next.phase = ConnPhase::Requested;
                             self.n.next.owe_request = true;
@@ -1578,6 +1594,24 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                 // all orders of a job are of one index; rdma::qps finds the row by the queue pair
                 self.order.d.next.index = self.idx16.val();
                 self.order.d.next.qpn = self.n.val().qpn;
+                self.order.d.next.crc = self.bind_crc.val();
+                self.order.d.next.markers = self.told_flags.val().get_bit(7);
+                if self.give_up.val() {
+                    self.n.next.phase = ConnPhase::Emptying;
+                    self.n.next.bound = true;
+                    self.n.next.owe_reply = true;
+                    self.n.next.status = self.dead_status.val();
+                    self.todo_rx.d.next = true;
+                    self.rx_op.d.next = CmRxOp::Full;
+                    self.todo_qp.d.next = true;
+                    self.order.d.next.op = QpOp::Bind;
+                    self.order.d.next.responder = false;
+                    self.order.d.next.rtr_write = false;
+                    self.order.d.next.rtr_read = false;
+                    // the deadline of CONNECT goes on
+                    self.n.next.timer = true;
+                    self.todo_deadline.d.next = true;
+                }
                 // private data first, then the news
                 if self.begin_data.val() {
                     if self.got.val().data_len != 0 {
@@ -1621,8 +1655,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                         self.n.next.await_rtr = self.ent.val().passive & self.bind_rtr.val();
                         self.todo_qp.d.next = true;
                         self.order.d.next.op = QpOp::Bind;
-                        self.order.d.next.crc = self.bind_crc.val();
-                        self.order.d.next.markers = self.told_flags.val().get_bit(7);
+                        self.order.d.next.terminate = 0.into();
                         self.order.d.next.responder = self.ent.val().passive;
                         self.order.d.next.ird = bit_cast::<16, 8>(self.n.val().own_ird);
                         self.order.d.next.ord = bit_cast::<16, 8>(self.n.val().own_ord);

@@ -5,7 +5,7 @@
 //! happens to streams. `heard`, `heard_index`: for one clock, the first FPDU of a connection came. `evt`: ASYNC, see `ironwarp_abi::event::asynchronous`; its first word of numbers is the
 //! queue pair, and where a Terminate is told, its two first octets stand in the place of the own IRD.
 //!
-//! **Rules.** An index without a queue pair (CONNECT or ACCEPT named none that is free) is answered here: at once `Heard` to `Bind`, as nobody would see an RTR, `Drained` to `Close` and `Stop`, `Unbound` to `Unbind`. `Stop` is carried out as
+//! **Rules.** An index without a queue pair (CONNECT or ACCEPT named none that is free) is answered here: at once `Heard` to `Bind`, as nobody would see an RTR, or `Failed` if it was bound for a Terminate, `Drained` to `Close` and `Stop`, `Unbound` to `Unbind`. `Stop` is carried out as
 //! `Close`: what the peer does not acknowledge any more ends by the manager's deadline.
 //!
 //! **Waiting.** Neither the manager nor the host holds anything up here: `news` and `evt` have queues with room for all that an index can say in its life (at most 6 news, 2 events; the manager frees an
@@ -203,6 +203,7 @@ impl<const C: usize, const C2: usize, const C3: usize, const C4: usize, const CN
         self.bind.data.next.ord = self.ord.val().get_bits::<8>(0);
         self.bind.data.next.rtr_write = self.asked.val().rtr_write;
         self.bind.data.next.rtr_read = self.asked.val().rtr_read;
+        self.bind.data.next.terminate = self.asked.val().terminate;
         self.bound.ready.next = self.state.q.val() == LinkOrderState::Bind;
         self.close.valid.next = false;
         self.close.data.next = self.asked_index.val();
@@ -235,7 +236,11 @@ impl<const C: usize, const C2: usize, const C3: usize, const C4: usize, const CN
                 self.bind.valid.next = true;
                 if self.bound.valid.val() {
                     if self.asked.val().op == QpOp::Bind {
+                        // nobody will see an RTR, nor send a Terminate
                         self.answer.d.next = QpNote::Heard;
+                        if self.asked.val().terminate.any() {
+                            self.answer.d.next = QpNote::Failed;
+                        }
                         self.state.d.next = LinkOrderState::Tell;
                         if !self.bound.data.val().refused {
                             self.live_next.next = self.live.q.val().replace_bit(self.place.val().index(), true);

@@ -307,6 +307,7 @@ impl<const Q: usize, const QP1: usize, const QP2: usize, const BELLS: usize> Log
         self.message.next.ord = self.asked.val().ord;
         self.message.next.rtr_write = self.asked.val().rtr_write;
         self.message.next.rtr_read = self.asked.val().rtr_read;
+        self.message.next.terminate = self.asked.val().terminate;
         self.to_sq.data.next = self.message.val();
         self.to_rx.data.next = self.message.val();
         self.to_mpa_rx.data.next = self.message.val();

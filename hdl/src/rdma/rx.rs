@@ -1036,7 +1036,7 @@ impl<const C: usize, const S: usize, const W: usize, const I: usize, const CI1: 
                 if self.bound.val().op == BindOp::Bind {
                     self.delivery.next.what = RxWhat::Bound;
                     self.new_row.next.bound = true;
-                    self.new_row.next.deaf = false;
+                    self.new_row.next.deaf = self.bound.val().terminate.any();
                     self.new_row.next.heard = false;
                     self.new_row.next.qpn = self.bound_qp.val().qpn;
                     self.new_row.next.pd = self.bound_qp.val().pd;

@@ -8,7 +8,8 @@
 //! **Items.** Of the 16 items of an index, 0..=11 are a ring of work requests, from the fetch of each to its completion; 12..=14 a ring of Read Responses and the RTR; 15 is
 //! the Terminate. One message of an index is cut at a time, and FPDUs leave in the order of the cut, so messages are never interleaved (DDP-7, RDM-24).
 //!
-//! **What is next**, at the end of a message: RTR; Terminate; then Read Responses and work requests in turn. With the last FPDU of a Read Response `responded` is told. A work request waits for `Heard` (MPA-6), for room, with FENCE for the end of all
+//! **What is next**, at the end of a message: RTR; Terminate (of an index that is bound with one: that and nothing else); then Read Responses and work requests in turn. With the last FPDU of a Read
+//! Response `responded` is told. A work request waits for `Heard` (MPA-6), for room, with FENCE for the end of all
 //! Reads, as a Read for one of `ord` to end (RDM-2); a Read Response never waits for it. After a Terminate, `Stop` and `fault` nothing is begun. A Terminate of a responder that may not
 //! send ends like a lost source (RDM-34).
 //! FPDU: at most MULPDU = EMSS - (6 + EMSS mod 4), with markers 4 * ceil(EMSS / 512) less, within 128..=64768 (SEG-1, 2, 8); at most 32 of an index in `tcp::tx`.
@@ -932,6 +933,16 @@ impl<
                     // MSN 1 is the RTR's
                     if self.b.val().rtr_read & !self.b.val().rtr_write & !self.b.val().responder {
                         self.n.next.msn_read = 2.into();
+                    }
+                    if self.b.val().terminate.any() {
+                        self.n.next.terminate = true;
+                        self.n.next.terminate_len = 4.into();
+                        self.n.next.no_take = true;
+                        self.n.next.no_start = true;
+                        self.data_put.next = true;
+                        self.data_item.next = 15.into();
+                        self.data_word.next = 0.into();
+                        self.data_data.next = (bit_cast::<64, 8>(self.b.val().terminate) << 8) | 0x20;
                     }
                     self.step.d.next = SqStep::Mulpdu1;
                 } else if self.r.val().fetching != 0 {

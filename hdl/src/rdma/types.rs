@@ -46,6 +46,8 @@ pub struct Bind {
     /// RTR that we owe as the first FPDU, or wait for: zero-length Write, zero-length Read (ENH-5).
     pub rtr_write: Bit,
     pub rtr_read: Bit,
+    /// Not 0: the start-up has failed here. The first and only FPDU is a Terminate 2/0/`terminate`, and what comes is not looked at.
+    pub terminate: Bits<8>,
 }
 
 /// What `cm::conn` asks of `rdma::qps`: see [`Bind`]. Both operations are answered by a [`QpBound`]; the next is taken after it.
@@ -63,6 +65,7 @@ pub struct QpBindIn {
     pub ord: Bits<8>,
     pub rtr_write: Bit,
     pub rtr_read: Bit,
+    pub terminate: Bits<8>,
 }
 
 /// To `cm::conn`. `Bind`: the engines have taken it; or (`refused`) there is no such queue pair, or it belongs to a connection. `Unbind`: the engines have ended what was
@@ -266,7 +269,7 @@ pub struct FpduOut {
 /// What `cm::conn` asks of the data path.
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 pub enum QpOp {
-    /// The start-up of `index` is over: it belongs to queue pair `qpn`, if there is such a one and it is free. Not answered.
+    /// The start-up of `index` is over: it belongs to queue pair `qpn`, if there is such a one and it is free. Answered if not: `Heard`, with `terminate` `Failed`.
     Bind,
     /// Send all that was posted, take nothing new. Answered by `Drained`.
     Close,
@@ -289,6 +292,7 @@ pub struct QpOrder {
     pub ord: Bits<16>,
     pub rtr_write: Bit,
     pub rtr_read: Bit,
+    pub terminate: Bits<8>,
 }
 
 /// What the data path tells `cm::conn`.

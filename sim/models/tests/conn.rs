@@ -87,6 +87,7 @@ struct Binding {
     responder: bool,
     depth: (u16, u16),
     rtr: (bool, bool),
+    terminate: u8,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Db {
@@ -645,6 +646,7 @@ impl World {
                 responder: m.to_qp_data_responder.bit(),
                 depth: (m.to_qp_data_ird.get() as u16, m.to_qp_data_ord.get() as u16),
                 rtr: (m.to_qp_data_rtr_write.bit(), m.to_qp_data_rtr_read.bit()),
+                terminate: m.to_qp_data_terminate.get() as u8,
             };
             let binding = if op == Bind { binding } else { Binding { qpn: binding.qpn, ..Binding::default() } };
             said.push((Told::Qp { op, index: m.to_qp_data_index.get() as u16, binding }, Tuple::default(), 0, 0));
@@ -747,6 +749,9 @@ impl World {
                 assert!(self.bound.insert(index, binding).is_none(), "bound twice");
                 if binding.responder && binding.rtr != (false, false) {
                     self.qp(QpNote::Heard, index);
+                }
+                if binding.terminate != 0 {
+                    self.qp(if self.cut { QpNote::Failed } else { QpNote::Terminated }, index);
                 }
             }
             Told::Qp { op, index, binding } => {
@@ -1120,8 +1125,7 @@ fn connect_in_revision_1() {
 fn each_status_of_connect_reply() {
     type Act = fn(&mut World, u16);
     let enhanced = flag::ENHANCED;
-    let p2p = flag::ENHANCED | flag::PEER_TO_PEER;
-    let rows: [(&str, u8, bool, Act, Status); 22] = [
+    let rows: [(&str, u8, bool, Act, Status); 19] = [
         (
             "RST to our SYN",
             0,
@@ -1143,21 +1147,6 @@ fn each_status_of_connect_reply() {
         ("S = 0 to an enhanced Request", enhanced, true, |w, i| w.frame(i, reply(0x40, 2)), Status::Protocol),
         ("S in revision 1", enhanced, true, |w, i| w.frame(i, reply(0x50, 1)), Status::Protocol),
         ("S = 1 to a plain Request", 0, true, |w, i| w.frame(i, reply(0x50, 2)), Status::Protocol),
-        (
-            "IRD not possible",
-            enhanced,
-            true,
-            |w, i| w.frame(i, Frame { ird_word: 1, ord_word: DEPTH + 1, ..reply(0x50, 2) }),
-            Status::NoMemory,
-        ),
-        (
-            "A = 0 to peer-to-peer",
-            p2p,
-            true,
-            |w, i| w.frame(i, Frame { ird_word: 4, ord_word: 0xc004, ..reply(0x50, 2) }),
-            Status::Protocol,
-        ),
-        ("no RTR", p2p, true, |w, i| w.frame(i, Frame { ird_word: 0xc004, ord_word: 4, ..reply(0x50, 2) }), Status::Protocol),
         ("private data unreadable", 0, true, |w, i| w.faults.push_back(i), Status::Fault),
         (
             "private data not writable",
@@ -1216,6 +1205,75 @@ fn each_status_of_connect_reply() {
         assert!(!w.told().contains(&Told::Rx { op: RxOp::Full, index, limit: 0 }), "{name}");
     }
     assert_eq!((w.counts.timeouts, w.counts.rejects_in), (1, 4));
+}
+
+/// A Reply that asks too much, chooses no RTR, or whose private data cannot be had: the one FPDU is a Terminate, the answer comes when all is over.
+///
+/// Covers: ENH-4, ENH-13, ENH-17
+#[test]
+fn what_fails_behind_an_enhanced_reply_ends_in_a_terminate() {
+    let (enhanced, p2p) = (flag::ENHANCED, flag::ENHANCED | flag::PEER_TO_PEER);
+    let of = |ird_word, ord_word| Frame { ird_word, ord_word, ..reply(0x50, 2) };
+    let rows = [
+        ("IRD not possible", enhanced, of(1, DEPTH + 1), 6, Status::NoMemory),
+        ("A = 0 to peer-to-peer", p2p, of(4, 0xc004), 7, Status::Protocol),
+        ("no RTR", p2p, of(0xc004, 4), 7, Status::Protocol),
+        ("private data not writable", enhanced, Frame { data_len: 1, ..of(4, 4) }, 5, Status::Fault),
+    ];
+    for (name, flags, frame, terminate, status) in rows {
+        for end in ["acknowledged", "no such queue pair", "FIN", "RST", "deadline", "ABORT"] {
+            println!("{name}: {end}");
+            let mut w = World::new(34);
+            let (handle, index) = w.requested(&Command { qpn: 0xabcdef, ..connect(flags) });
+            w.told.clear();
+            w.fail_delivery = true;
+            w.hold_qp = true;
+            w.cut = end == "no such queue pair";
+            w.frame(index, frame);
+            assert_eq!(w.take(), [], "the queue pair is needed");
+            let Binding { qpn, crc, responder, rtr, .. } = w.bound[&index];
+            assert_eq!((qpn, crc, responder, rtr), (0xabcdef, true, false, (false, false)));
+            assert_eq!(w.bound[&index].terminate, terminate);
+            let ends = |w: &mut World| {
+                w.told().iter().filter_map(|t| if let Told::Tx { op, .. } = t { Some(*op) } else { None }).collect::<Vec<_>>()
+            };
+            assert_eq!(ends(&mut w), []);
+            let last = match end {
+                "RST" => {
+                    w.note(RxNote::Reset, index);
+                    w.settle();
+                    TxOp::Free
+                }
+                "deadline" => {
+                    w.pass(CONNECT_TIMEOUT);
+                    TxOp::Abort
+                }
+                "ABORT" => {
+                    assert_eq!(w.one(&Command { handle, ..command(Opcode::Abort) }).status, 0);
+                    TxOp::Abort
+                }
+                "no such queue pair" => {
+                    w.release_qp();
+                    TxOp::Abort
+                }
+                _ => {
+                    if end == "FIN" {
+                        w.note(RxNote::Fin, index);
+                        assert_eq!((w.take(), ends(&mut w)), (vec![], vec![]));
+                    }
+                    w.release_qp();
+                    assert_eq!((w.take(), ends(&mut w)), (vec![], vec![TxOp::Close]));
+                    w.note(RxNote::Closed, index);
+                    TxOp::Free
+                }
+            };
+            w.release_qp();
+            assert_eq!(w.brief(), [(EventKind::ConnectReply, code(status)), (EventKind::Freed, 0)]);
+            assert_eq!(ends(&mut w), [last]);
+            w.finish();
+            assert_eq!(w.counts.established, 0);
+        }
+    }
 }
 
 /// What is known at once: no handle, no event but the answer, and the port is given back.
@@ -2963,14 +3021,20 @@ fn the_queue_pair_is_bound_as_both_frames_say() {
             w.frame(index, Frame { data_len, ..reply(peer, 1) });
             w.settle();
             let depth = (4, 6);
-            assert_eq!(bound(&w, index), Binding { qpn: 0xabcdef, crc, markers, responder: false, depth, rtr: (false, false) });
+            assert_eq!(
+                bound(&w, index),
+                Binding { qpn: 0xabcdef, crc, markers, responder: false, depth, rtr: (false, false), terminate: 0 }
+            );
             w.finish();
             let mut w = World::new(31);
             w.listen(0, 1, 7000, (0, 0));
             let (handle, _) = w.announced(0, Frame { flags: peer, data_len, ..REQUEST });
             w.command(&Command { handle, flags, qpn: 0x123456, ird: 3, ord: 2, ..command(Opcode::Accept) });
             let depth = (3, 2);
-            assert_eq!(bound(&w, handle.index()), Binding { qpn: 0x123456, crc, markers, responder: true, depth, rtr: (false, false) });
+            assert_eq!(
+                bound(&w, handle.index()),
+                Binding { qpn: 0x123456, crc, markers, responder: true, depth, rtr: (false, false), terminate: 0 }
+            );
             w.finish();
         }
     }

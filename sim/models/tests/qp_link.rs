@@ -24,6 +24,7 @@ struct Bench {
     of_rx: VecDeque<(u64, u16, u8, u8, u8)>,
     heard: Option<u16>,
     refuse: bool,
+    terminate: u8,
     /// `rdma::qps` does not answer yet.
     hold_bound: bool,
     hold_evt: bool,
@@ -45,6 +46,7 @@ impl Bench {
             of_rx: VecDeque::new(),
             heard: None,
             refuse: false,
+            terminate: 0,
             hold_bound: false,
             hold_evt: false,
             looked: 0,
@@ -71,6 +73,7 @@ impl Bench {
             m.order_data_ord.set(0x3407);
             m.order_data_crc.set(1);
             m.order_data_rtr_read.set(1);
+            m.order_data_terminate.set(self.terminate.into());
         }
         m.of_sq_valid.set(!self.of_sq.is_empty());
         if let Some((note, index)) = self.of_sq.front() {
@@ -110,6 +113,7 @@ impl Bench {
         if m.bind_valid.get() && answers {
             assert!(m.bound_ready.get());
             assert_eq!((m.bind_data_ird.get(), m.bind_data_ord.get()), (3, 7));
+            assert_eq!(m.bind_data_terminate.get(), u64::from(self.terminate));
             assert!(m.bind_data_crc.bit() && !m.bind_data_markers.bit() && m.bind_data_rtr_read.bit() && !m.bind_data_rtr_write.bit());
             self.binds.push((m.bind_data_op.get(), m.bind_data_index.get() as u16, m.bind_data_qpn.get() as u32));
         }
@@ -156,6 +160,13 @@ fn an_index_without_a_queue_pair_is_answered_at_once() {
     assert_eq!(b.binds, [(0, 5, 9)]);
     b.order(CLOSE, 5, 0);
     assert_eq!(b.news(), [(DRAINED, 5)]);
+    // but whoever was to say a Terminate there must know
+    b.terminate = 0x87;
+    b.order(BIND, 5, 9);
+    assert_eq!(b.news(), [(FAILED, 5)]);
+    b.order(UNBIND, 5, 9);
+    assert_eq!(b.news(), [(UNBOUND, 5)]);
+    assert_eq!(b.binds.len(), 2, "none was bound");
 }
 
 #[test]

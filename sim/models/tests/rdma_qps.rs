@@ -22,6 +22,7 @@ struct BindIn {
     ord: u8,
     rtr_write: bool,
     rtr_read: bool,
+    terminate: u8,
 }
 
 /// What an engine hears: the question, and the queue pair's context as it was made.
@@ -151,6 +152,7 @@ impl Bench {
             m.bind_in_data_ord.set(b.ord.into());
             m.bind_in_data_rtr_write.set(b.rtr_write.into());
             m.bind_in_data_rtr_read.set(b.rtr_read.into());
+            m.bind_in_data_terminate.set(b.terminate.into());
         }
         let doorbell = self.doorbell.take();
         m.sq_tail.set(doorbell.is_some_and(|(_, receive)| !receive));
@@ -181,20 +183,20 @@ impl Bench {
         }
         let binds = [
             bind!(to_sq_valid, to_sq_data_op to_sq_data_index to_sq_data_crc to_sq_data_markers to_sq_data_responder to_sq_data_ird to_sq_data_ord
-                to_sq_data_rtr_write to_sq_data_rtr_read to_sq_data_qp_qpn to_sq_data_qp_pd to_sq_data_qp_send_cqn to_sq_data_qp_recv_cqn
+                to_sq_data_rtr_write to_sq_data_rtr_read to_sq_data_terminate to_sq_data_qp_qpn to_sq_data_qp_pd to_sq_data_qp_send_cqn to_sq_data_qp_recv_cqn
                 to_sq_data_qp_sq_base to_sq_data_qp_rq_base to_sq_data_qp_sq_log2 to_sq_data_qp_rq_log2 to_sq_data_qp_all_signaled),
             bind!(to_rx_valid, to_rx_data_op to_rx_data_index to_rx_data_crc to_rx_data_markers to_rx_data_responder to_rx_data_ird to_rx_data_ord
-                to_rx_data_rtr_write to_rx_data_rtr_read to_rx_data_qp_qpn to_rx_data_qp_pd to_rx_data_qp_send_cqn to_rx_data_qp_recv_cqn
+                to_rx_data_rtr_write to_rx_data_rtr_read to_rx_data_terminate to_rx_data_qp_qpn to_rx_data_qp_pd to_rx_data_qp_send_cqn to_rx_data_qp_recv_cqn
                 to_rx_data_qp_sq_base to_rx_data_qp_rq_base to_rx_data_qp_sq_log2 to_rx_data_qp_rq_log2 to_rx_data_qp_all_signaled),
             bind!(to_mpa_rx_valid, to_mpa_rx_data_op to_mpa_rx_data_index to_mpa_rx_data_crc to_mpa_rx_data_markers to_mpa_rx_data_responder
-                to_mpa_rx_data_ird to_mpa_rx_data_ord to_mpa_rx_data_rtr_write to_mpa_rx_data_rtr_read to_mpa_rx_data_qp_qpn to_mpa_rx_data_qp_pd
+                to_mpa_rx_data_ird to_mpa_rx_data_ord to_mpa_rx_data_rtr_write to_mpa_rx_data_rtr_read to_mpa_rx_data_terminate to_mpa_rx_data_qp_qpn to_mpa_rx_data_qp_pd
                 to_mpa_rx_data_qp_send_cqn to_mpa_rx_data_qp_recv_cqn to_mpa_rx_data_qp_sq_base to_mpa_rx_data_qp_rq_base
                 to_mpa_rx_data_qp_sq_log2 to_mpa_rx_data_qp_rq_log2 to_mpa_rx_data_qp_all_signaled),
         ];
         let mut offered: [Option<Heard>; 6] = [None; 6];
         for (i, words) in binds.into_iter().enumerate() {
             offered[i] = words.map(|w| {
-                let context: [u64; 9] = w[9..].try_into().expect("nine");
+                let context: [u64; 9] = w[10..].try_into().expect("nine");
                 let ask = BindIn {
                     unbind: w[0] == 1,
                     index: w[1] as u16,
@@ -206,6 +208,7 @@ impl Bench {
                     ord: w[6] as u8,
                     rtr_write: w[7] == 1,
                     rtr_read: w[8] == 1,
+                    terminate: w[9] as u8,
                 };
                 Heard::Bind(i, Bind { ask, context })
             });
@@ -369,6 +372,7 @@ fn engines_hear_of_a_queue_pair_before_its_indices_and_these_before_the_manager(
             ord: rng.random(),
             rtr_write: rng.random(),
             rtr_read: rng.random(),
+            terminate: rng.random(),
         };
         let (refused, mut heard) = b.ask(ask);
         assert!(!refused);

@@ -42,6 +42,7 @@ struct Qp {
     rq_base: u64,
     rq_log2: u8,
     ird: u8,
+    terminate: u8,
 }
 
 #[derive(Clone, Debug)]
@@ -163,7 +164,7 @@ impl World {
     fn bind(&mut self, index: usize, qp: Qp) {
         let conn = Conn {
             qp,
-            deaf: false,
+            deaf: qp.terminate != 0,
             heard: false,
             msn: [1; 2],
             send: None,
@@ -495,6 +496,7 @@ impl Bench {
             rq_base: 0x10_0000_0000 + ((index as u64) << 20),
             rq_log2: 2 + index as u8 % 3,
             ird: 1 + index as u8 % 4,
+            terminate: 0,
         }
     }
     fn region(&mut self, stag: u32, region: Region) {
@@ -558,6 +560,7 @@ impl Bench {
                     m.bind_data_qp_rq_base.set(qp.rq_base);
                     m.bind_data_qp_rq_log2.set(u64::from(qp.rq_log2));
                     m.bind_data_ird.set(u64::from(qp.ird));
+                    m.bind_data_terminate.set(u64::from(qp.terminate));
                 }
                 Some(Action::Unbind(index)) => {
                     m.bind_valid.set(true);
@@ -1199,6 +1202,27 @@ fn the_first_fpdu_is_heard_once_and_an_rtr_makes_no_completion() {
     }
     // the next Read has MSN 2
     b.fpdu(1, read_request(2, request(0, 0, 0)));
+    b.run();
+}
+
+/// An index that is bound for a Terminate alone hears nothing, and the next one does.
+///
+/// Covers: ENH-4
+#[test]
+fn what_comes_to_a_start_up_that_failed_is_not_looked_at() {
+    let mut b = Bench::new(5);
+    b.act(Action::Bind(0, Qp { terminate: 6, ..Bench::qp(0) }));
+    b.post(0, &[]);
+    b.fpdu(0, untagged(true, Opcode::Send, 0, 0, 1, 0, &[]));
+    b.act(Action::Fpdu(0, Note::BadCrc, vec![]));
+    b.fpdu(0, vec![0; 5]);
+    assert!(b.world.out.is_empty());
+    b.run();
+    b.act(Action::Unbind(0));
+    b.run();
+    connect(&mut b, 0);
+    b.fpdu(0, tagged(true, Opcode::Write, 1, 0, &[]));
+    assert!(b.world.out.contains(&(b.world.out[0].0, Out::Heard(0))));
     b.run();
 }
 

@@ -151,6 +151,7 @@ struct Params {
     ord: u8,
     rtr_write: bool,
     rtr_read: bool,
+    terminate: u8,
 }
 
 const PLAIN: Params = Params {
@@ -166,6 +167,7 @@ const PLAIN: Params = Params {
     ord: 8,
     rtr_write: false,
     rtr_read: false,
+    terminate: 0,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -442,6 +444,7 @@ impl Bench {
             m.bind_data_ord.set(p.ord.into());
             m.bind_data_rtr_write.set(p.rtr_write.into());
             m.bind_data_rtr_read.set(p.rtr_read.into());
+            m.bind_data_terminate.set(p.terminate.into());
         });
         offer!(posted, posted_valid, |m: &mut Model, (index, posted): (u16, u16)| {
             m.posted_data_index.set(index.into());
@@ -546,6 +549,7 @@ impl Bench {
                 line.params = Some(params);
                 line.heard = !params.responder;
                 line.rtr = !params.responder && (params.rtr_write || params.rtr_read);
+                line.terminate = (params.terminate != 0).then(|| vec![0x20, params.terminate, 0, 0]);
                 line.msn_send = 1;
                 line.msn_read = 1;
             }
@@ -1214,6 +1218,28 @@ fn the_rtr_is_first() {
     }
 }
 
+/// Of an index that is bound for it, the Terminate is the only FPDU, whatever is posted.
+/// Covers: ENH-4, ENH-13, ENH-17
+#[test]
+fn a_start_up_that_failed_sends_its_terminate_and_nothing_else() {
+    for terminate in [5, 6, 7] {
+        let mut b = Bench::new(1..5, 0.0, 0.1);
+        b.bind_before_emss(2, Params { terminate, ..PLAIN });
+        b.post(2, Wr::in_line(SEND, 1, 2, &[1]));
+        b.from_tx.push_back((false, 2, 1460));
+        b.until(|b| b.lines[&2].fpdus.len() == 1);
+        assert!(b.lines[&2].stopped);
+        while b.events(2).is_empty() {
+            b.ack_all();
+            b.clock();
+        }
+        assert_eq!(b.events(2), [TERMINATED]);
+        b.run(300);
+        let line = &b.lines[&2];
+        assert_eq!((line.sent, line.begun, line.completions.len()), (0, 0, 0));
+    }
+}
+
 /// Covers: MPA-6
 #[test]
 fn a_responder_is_silent_until_it_heard() {
@@ -1489,6 +1515,7 @@ fn random_params(b: &mut Bench, index: u16, round: u64) -> Params {
         ord: rng.random_range(1..=16),
         rtr_write: rtr == 1,
         rtr_read: rtr == 2,
+        terminate: 0,
     }
 }
 
