@@ -317,9 +317,7 @@ def main():
 
                 rping("rping", "", 3 if sim else 10, stock or sim and p2p)
                 case("reject with private data, the guest rejects", refused_by_guest, *ours, short=stock)
-                # FIN of an adapter comes with its Reply, and siw does not look at such a Reply
-                if not sim:
-                    case("reject with private data, we reject", refused_by_us, *ours, short=stock)
+                case("reject with private data, we reject", refused_by_us, *ours, short=stock)
                 rping("rping of 64 KiB", "-S 65000", 1 if sim else 5)
                 case("ucmatose of 20 connections, the guest serves", ours_to_guest, "ucmatose -c 20 -C 4", "ucmatose", *ours, "-s", GUEST, "-c", "20", "-C", "4")
                 case("ucmatose of 20 connections without messages, we serve", guest_to_ours, ["ucmatose", *ours, "-c", "20", "-C", "0"], f"ucmatose -s {HOST} -c 20 -C 0")
