@@ -31,7 +31,7 @@ macro_rules! for_each_config_register { ($callback:ident $($before:tt)*) => { $c
     ICMP_RATE      icmp_rate      0x0094 0           "Shortest time between two echo replies in microseconds, 0 = no limit (ICMP-12)";
     IP_TTL         ip_ttl         0x0098 64          "TTL of datagrams that the adapter makes, 1..=255 (IP-9)";
     SCRATCH        scratch        0x009c 0x0000_0000 "Any value; for the driver's own tests of the register path";
-    TCP_WINDOW     tcp_window     0x00a0 32768       "Receive window that connections offer, in octets, 1..=65535";
+    TCP_WINDOW     tcp_window     0x00a0 14_600      "Receive window that connections offer, in octets, 1..=65535: the reset value is 10 segments, which the 16 KiB of the receive buffer hold";
     TCP_RTO_INIT   tcp_rto_init   0x00a4 1_000_000   "First retransmission time-out in microseconds (RFC 6298 section 2)";
     TCP_RTO_MIN    tcp_rto_min    0x00a8 200_000     "Lower bound of the retransmission time-out in microseconds (CH-22)";
     TCP_RTO_MAX    tcp_rto_max    0x00ac 60_000_000  "Upper bound of the retransmission time-out in microseconds, below 2^30";

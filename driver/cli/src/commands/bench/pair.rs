@@ -60,7 +60,7 @@ impl Pair {
     pub(super) fn new(seed: u32, turnaround: u32, interrupts: bool) -> Result<Self, Failure> {
         Self::with_tcp(seed, turnaround, interrupts, TcpSettings::default())
     }
-    /// For data: with another receive window than the adapter's own, in octets, and a bound of the retransmission time-out that is far above all that passes here, so that what
+    /// For data: with `window` octets of receive window, or the adapter's own, and a bound of the retransmission time-out that is far above all that passes here, so that what
     /// is lost in a measurement does not hold it up for long.
     pub(super) fn for_data(seed: u32, window: Option<u32>) -> Result<Self, Failure> {
         Self::with_tcp(seed, 0, false, TcpSettings { window, rto_min_us: Some(RTO_US), ..TcpSettings::default() })

@@ -88,9 +88,8 @@ pub(super) const CONNECTIONS: u64 = 3 + 6 * 2;
 const RECORDS: usize = 1 << 21;
 /// Bound of each wait for a process.
 const BOUND: Duration = Duration::from_secs(120);
-/// Adapter time goes by the speed that the model had at its start; a model that is slower than that must not repeat what is on its way. The window is what the receive buffer holds
-/// (docs/benchmarks.md).
-const TCP: &str = "rto_init_us=5000000,rto_min_us=5000000,window=14600";
+/// Adapter time goes by the speed that the model had at its start; a model that is slower than that must not repeat what is on its way.
+const TCP: &str = "rto_init_us=5000000,rto_min_us=5000000";
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// What one of them took.
