@@ -1479,6 +1479,9 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     }
                     ConnJob::Terminated => {
                         self.n.next.broken = true;
+                        // before FIN; what the peer has under way must not be answered by RST
+                        self.todo_rx.d.next = true;
+                        self.rx_op.d.next = CmRxOp::Discard;
                         if self.ph.val() == ConnPhase::Established {
                             self.start_close.next = true;
                         } else if self.ph.val() == ConnPhase::Emptying {

@@ -21,7 +21,8 @@
 //!   by the empty replay, with one ACK (TCP-52). Nothing is answered to a replay that means nothing any more.
 //! - Payload in full operation goes to `mpa::rx`, and each segment of it is acknowledged at once. FIN counts when all before
 //!   it was consumed and it lies in the window itself. PSH on payload that was taken asks for an ACK at once.
-//! - New payload after our FIN was sent: nobody will take it. RST (SEQ = SND.NXT, ACK = RCV.NXT), `Stop`, `Reset`, whatever the state (TCP-10).
+//! - New payload after our FIN was sent: nobody will take it. RST (SEQ = SND.NXT, ACK = RCV.NXT), `Stop`, `Reset`, whatever the state (TCP-10). But after `Discard` it is taken as before:
+//!   RST would overtake the Terminate in a peer that is amid a long message, which then would not learn what was wrong.
 //! - We sent our FIN before theirs was taken: TIME-WAIT, else closed with the ACK of our FIN. The last ACK of a connection that goes to TIME-WAIT is a `Reply`.
 //! - TIME-WAIT: RST is ignored; a repeated FIN restarts it and is acknowledged; SYN without ACK beyond RCV.NXT, for a listener with room, ends it and
 //!   opens a connection; an empty segment in the window is the end of an exchange and is not answered; anything else is, by an ACK.
@@ -75,13 +76,15 @@ pub struct RxConn {
     pub begun: Bit,
     pub full: Bit,
     pub fin_sent: Bit,
+    /// Payload after our FIN is taken.
+    pub discard: Bit,
     pub fin_rcvd: Bit,
     /// Our FIN was sent when theirs was taken.
     pub closed_first: Bit,
     /// Segments of it may be held.
     pub held: Bit,
     pub rcv_nxt: Bits<32>,
-    pub spare: Bits<12>,
+    pub spare: Bits<11>,
     pub tuple: Tuple,
     pub snd_una: Bits<32>,
     pub snd_max: Bits<32>,
@@ -637,6 +640,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.fresh.next.begun = false;
         self.fresh.next.full = false;
         self.fresh.next.fin_sent = false;
+        self.fresh.next.discard = false;
         self.fresh.next.fin_rcvd = false;
         self.fresh.next.closed_first = false;
         self.fresh.next.held = false;
@@ -865,6 +869,8 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                     self.lis.d.next = bit_cast::<L, 8>(self.row_listener.val());
                     if self.from_cm.data.val().op == CmRxOp::Full {
                         self.row.d.next.full = true;
+                    } else if self.from_cm.data.val().op == CmRxOp::Discard {
+                        self.row.d.next.discard = true;
                     } else if self.is.val() != RxConnState::Free {
                         self.after.d.next = TcpRxStep::Store;
                         if self.row.q.val().half_open {
@@ -1085,7 +1091,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                     self.take.d.next = self.wnd.q.val();
                 }
                 self.in_text.next = (self.seg.q.val().len != 0) & self.new_data.q.val() & !self.row.q.val().fin_rcvd;
-                if self.in_text.val() & self.row.q.val().fin_sent {
+                if self.in_text.val() & self.row.q.val().fin_sent & !self.row.q.val().discard {
                     self.bury.next = true;
                     self.tell_note.d.next = false;
                     self.tell_reply.d.next = true;

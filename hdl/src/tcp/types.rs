@@ -190,6 +190,8 @@ pub enum CmRxOp {
     /// Instead of `Free`, after `Freed` of `tcp::tx`: `index`, which was opened by `Open`, opens its tuple anew from the SYN on (ENH-2). Answered by
     /// `Reopened`; `Synced`, `Reset` and so on follow as after `Opened`, nothing of the first attempt does.
     Reopen,
+    /// The stream has ended by a Terminate: payload that comes after our FIN is still taken, as `mpa::rx` or who is behind it does not look at it any more. Not answered.
+    Discard,
 }
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]

@@ -26,6 +26,7 @@ enum RxOp {
     Full,
     Limit,
     Reopen,
+    Discard,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RxNote {
@@ -586,7 +587,7 @@ impl World {
         }
         if m.to_rx_valid.get() && m.to_rx_ready.get() {
             use RxOp::*;
-            let op = [Open, Free, HalfDone, Full, Limit, Reopen][m.to_rx_data_op.get() as usize];
+            let op = [Open, Free, HalfDone, Full, Limit, Reopen, Discard][m.to_rx_data_op.get() as usize];
             let tuple = Tuple {
                 local_ip: m.opens_local_ip.get() as u32,
                 remote_ip: m.opens_remote_ip.get() as u32,
@@ -3129,7 +3130,10 @@ fn after_a_terminate_the_stream_closes_in_order() {
         w.told.clear();
         w.news.push_back((QpNote::Terminated, handle.index()));
         assert_eq!(w.brief(), []);
-        assert!(w.told().iter().any(|t| matches!(t, Told::Tx { op: TxOp::Close, .. })));
+        let told = w.told();
+        let at = |f: fn(&Told) -> bool| told.iter().position(f).expect("told");
+        let discard = at(|t| matches!(t, Told::Rx { op: RxOp::Discard, .. }));
+        assert!(discard < at(|t| matches!(t, Told::Tx { op: TxOp::Close, .. })), "before FIN");
         w.held_qp.clear();
         w.hold_qp = false;
         w.note(RxNote::Closed, handle.index());

@@ -81,6 +81,7 @@ enum FromCm {
     Full(u16),
     Limit(u16, u16),
     Reopen(u16),
+    Discard(u16),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -163,6 +164,7 @@ struct Conn {
     any_payload: bool,
     full: bool,
     fin_sent: bool,
+    discard: bool,
     fin_rcvd: bool,
     closed_first: bool,
     /// Some may be held.
@@ -276,6 +278,11 @@ impl Rules {
             FromCm::Full(index) => {
                 if let Some(c) = &mut self.conns[usize::from(index)] {
                     c.full = true;
+                }
+            }
+            FromCm::Discard(index) => {
+                if let Some(c) = &mut self.conns[usize::from(index)] {
+                    c.discard = true;
                 }
             }
             FromCm::Reopen(index) => {
@@ -535,7 +542,7 @@ impl Rules {
         let text_end = s.seq.wrapping_add(s.len.into());
         let in_text = s.len > 0 && before(c.rcv_nxt, text_end) && !c.fin_rcvd;
         let mut consumed = 0;
-        if in_text && c.fin_sent {
+        if in_text && c.fin_sent && !c.discard {
             said.tx.push(ToTx::Stop { index });
             said.tx.push(ToTx::Reply { tuple: c.tuple, seq: c.snd_nxt, ack: c.rcv_nxt, flags: RST | ACK });
             said.cm.push(ToCm::Reset { index, refused: false });
@@ -627,6 +634,7 @@ impl Conn {
             any_payload: false,
             full: false,
             fin_sent: false,
+            discard: false,
             fin_rcvd: false,
             closed_first: false,
             held: false,
@@ -793,6 +801,7 @@ impl Bench {
                 FromCm::Full(index) => (3, index, Tuple::default(), 0),
                 FromCm::Limit(listener, limit) => (4, listener, Tuple::default(), limit),
                 FromCm::Reopen(index) => (5, index, Tuple::default(), 0),
+                FromCm::Discard(index) => (6, index, Tuple::default(), 0),
             };
             m.from_cm_data_op.set(op);
             m.from_cm_data_index.set(index.into());
@@ -2113,6 +2122,28 @@ fn payload_in_full_operation_is_marked_and_acknowledged_as_far_as_it_was_taken()
     assert_eq!((said.update().0, said.update().3), (p.at(3).seq, false));
 }
 
+/// After a Terminate what the peer still sends is taken and acknowledged behind our FIN, so that the peer reads the Terminate before an end.
+///
+/// Covers: TCP-10, RDM-31
+#[test]
+fn payload_after_our_fin_is_taken_behind_a_terminate() {
+    let mut b = Bench::new(33);
+    let p = b.active(tuple(0), 100, 300);
+    b.command(FromCm::Full(p.index));
+    b.command(FromCm::Discard(p.index));
+    b.close(&p);
+    let said = b.segment(p.segment(ACK, 8));
+    assert!(said.keep.is_some_and(|k| k.full && k.take == 8));
+    assert_eq!((said.update().0, said.update().3, said.cm.len()), (p.at(8).seq, true, 0));
+    let said = b.segment(p.at(8).acking(p.ack + 1).segment(FIN | ACK, 0));
+    assert_eq!(said.cm.last(), Some(&ToCm::Closed { index: p.index, wait: Some(0) }));
+    b.command(FromCm::Free(p.index));
+    // the next one of the index begins without
+    let p = b.active(tuple(1), 100, 300);
+    b.close(&p);
+    assert_eq!(b.segment(p.segment(ACK, 8)).cm, [ToCm::Reset { index: p.index, refused: false }]);
+}
+
 #[test]
 fn a_connection_whose_isn_is_not_chosen_yet_hears_nothing() {
     let mut b = Bench::new(32);
@@ -2273,6 +2304,7 @@ fn random_traffic_does_what_the_rules_say() {
                 }
             }
             5 if rng.random_bool(0.5) => note(b.command(FromCm::Full(some))),
+            5 if rng.random_bool(0.2) => note(b.command(FromCm::Discard(some))),
             6 => {
                 let c = FromCm::Limit(rng.random_range(0..4), *[0, 1, 6, 8].choose(&mut rng).expect("some"));
                 note(b.command(c));
