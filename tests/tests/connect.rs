@@ -290,6 +290,31 @@ fn private_data_reaches_the_other_side_both_ways() {
     pair.assert_over();
 }
 
+/// What some initiators put in front of the private data of revision 1, IRD and ORD of 32 bits each, is the ULP's.
+///
+/// Covers: ENH-9
+#[test]
+fn depths_in_the_private_data_of_revision_1_are_left_to_the_ulp() {
+    let mut pair = Pair::new(4);
+    pair.listen();
+    let prefix = [0, 0, 0, 1, 0, 0, 0, 2, b'u', b'l', b'p'];
+    let param = ConnectParam { private_data: prefix.to_vec(), enhanced: false, ird: 3, ord: 5, ..to_b() };
+    let at_a = pair.a.connect(&param).expect("taken");
+    let (at_b, start) = requested(&mut pair.b);
+    assert_eq!((start.enhanced(), start.peer_ird, start.peer_ord, &start.private_data[..]), (false, 0, 0, &prefix[..]));
+    pair.b.accept(&at_b, &AcceptParam { private_data: prefix.to_vec(), ird: 7, ord: 6, ..AcceptParam::default() }).expect("taken");
+    let (result, start) = reply(&mut pair.a, at_a);
+    assert_eq!((result, &start.private_data[..], start.peer_ird, start.peer_ord), (Ok(()), &prefix[..], 0, 0));
+    // nobody's depths change by it
+    assert_eq!((start.own_ird, start.own_ord), (3, 5));
+    let start = expect_established(&mut pair.b, at_b);
+    assert_eq!((start.own_ird, start.own_ord), (7, 6));
+    pair.a.abort(&at_a).expect("posted");
+    let _ = expect_end(&mut pair.a, at_a);
+    assert_eq!(expect_end(&mut pair.b, at_b), Err(Refusal::Reset));
+    pair.assert_over();
+}
+
 /// Covers: CM-7, CM-15, DEF-65
 #[test]
 fn a_reject_carries_its_private_data_and_nothing_else_follows() {

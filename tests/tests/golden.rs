@@ -730,19 +730,19 @@ fn every_conversation_has_its_expected_outcome() {
     assert!(rows.iter().all(|r| r.outcome() != Outcome::NotPlayed || !r.why.is_empty()));
 }
 
-/// Covers: CM-8, CM-28, ENH-1, ENH-3, ENH-4, ENH-15, ENH-16, ENH-20, ENH-23, MPA-10, MPA-14, MPA-15, MPA-16, DEF-12
+/// Covers: CM-8, CM-28, ENH-1, ENH-3, ENH-4, ENH-15, ENH-16, ENH-20, ENH-23, MPA-10, MPA-14, MPA-15, MPA-16, DEF-12, CH-16, CH-17
 #[test]
 fn requests_are_announced_and_accepted() {
     play(Role::Responder, Outcome::Connected);
 }
 
-/// Covers: CM-7, CM-28, ENH-14, MPA-4
+/// Covers: CM-7, CM-28, ENH-14, MPA-4, CH-24
 #[test]
 fn requests_are_rejected_and_the_connection_is_closed_in_order() {
     play(Role::Responder, Outcome::Rejected);
 }
 
-/// Covers: ENH-18, MPA-3, MPA-7, MPA-8, MPA-17, TCP-28, DEF-23, DEF-35
+/// Covers: ENH-18, MPA-3, MPA-7, MPA-8, MPA-17, TCP-28, DEF-23, DEF-35, CH-14
 #[test]
 fn what_is_no_request_is_reset_without_an_event() {
     play(Role::Responder, Outcome::Failed);

@@ -35,7 +35,7 @@ fn play(rows: &[Row]) {
     stage.assert_over();
 }
 
-/// Covers: MPA-26, MPA-28, MPA-37, MPA-38, RDM-10, RDM-31
+/// Covers: MPA-26, MPA-28, MPA-37, MPA-38, RDM-10, RDM-31, CH-1, CH-2, CH-6, CH-7
 #[test]
 fn what_is_no_fpdu() {
     play(&wrong::mpa());
@@ -47,19 +47,19 @@ fn other_versions() {
     play(&wrong::versions());
 }
 
-/// Covers: RDM-1, RDM-40
+/// Covers: RDM-1, RDM-40, CH-8, CH-9
 #[test]
 fn opcodes_on_each_queue() {
     play(&wrong::opcodes());
 }
 
-/// Covers: DDP-2, DDP-10, DDP-26, DDP-27, RDM-9, RDM-18, RDM-19
+/// Covers: DDP-2, DDP-10, DDP-26, DDP-27, RDM-9, RDM-18, RDM-19, CH-3, CH-10
 #[test]
 fn memory_that_is_not_the_peers() {
     play(&wrong::protection());
 }
 
-/// Covers: DDP-3, DDP-22, RDM-6, RDM-21
+/// Covers: DDP-3, DDP-22, RDM-6, RDM-21, DDP-21, DDP-23
 #[test]
 fn numbers_offsets_and_lengths() {
     play(&wrong::queues());
@@ -86,7 +86,7 @@ fn a_response_must_be_the_one_asked_for() {
     stage.assert_over();
 }
 
-/// Covers: RDM-8, RDM-30, RDM-32, RDM-33
+/// Covers: RDM-8, RDM-30, RDM-32, RDM-33, CH-6, CH-11
 #[test]
 fn a_terminate_of_the_peer_is_told_and_not_answered() {
     let mut stage = AdapterStage::new(Options::default());
@@ -103,7 +103,7 @@ fn an_own_request_for_foreign_memory_ends_the_stream() {
     stage.assert_over();
 }
 
-/// Covers: TD-1, TD-3, TD-5
+/// Covers: TD-1, TD-3, TD-5, TD-7, CH-20, MPA-35, MPA-39, DDP-32
 #[test]
 fn each_work_request_completes_once_however_the_connection_ends() {
     let tcp = TcpSettings { close_timeout_us: Some(300), ..TcpSettings::default() };
@@ -113,11 +113,38 @@ fn each_work_request_completes_once_however_the_connection_ends() {
     stage.assert_over();
 }
 
-/// Covers: ENH-22, RDM-2
+/// Covers: ENH-22, RDM-2, CH-4
 #[test]
 fn a_read_request_beyond_ird() {
     let mut stage = AdapterStage::new(Options::default());
     assert!(ends::reads_beyond_ird(&mut stage, MANNERS));
+    stage.assert_over();
+}
+
+/// A small message does not wait for the acknowledgement of the one before it.
+///
+/// Covers: SEG-10, TCP-13
+#[test]
+fn small_messages_leave_at_once() {
+    let mut stage = AdapterStage::new(Options::default());
+    let stage_ref: &mut dyn Stage = &mut stage;
+    let end = End::connected(stage_ref, 2);
+    let region = Watched::new(&end.pd, 500, ALL, 0x13);
+    assert!(stage_ref.restrain(end.peer, true, 0xffff));
+    for msn in 1..=8 {
+        end.post(u64::from(msn), SendOp::Send, SendFlags::empty(), &region.mr, msn as usize, 1);
+        let came = next_ulpdu(stage_ref, end.peer);
+        assert_eq!(came, Some(segment(untagged(3, 0, msn, 0), region.octets(msn as usize, 1))));
+    }
+    stage_ref.restrain(end.peer, false, 0xffff);
+    for wr_id in 1..=8 {
+        let wc = End::completion(stage_ref, &end.cq);
+        assert_eq!((wc.wr_id, wc.status), (wr_id, WcStatus::Success));
+    }
+    stage_ref.finish(end.peer);
+    assert_eq!(end.event(stage_ref, EventKind::Close).status, Ok(()));
+    end.assert_silent();
+    end.end();
     stage.assert_over();
 }
 
@@ -364,7 +391,7 @@ fn a_responder_that_may_not_speak_resets() {
 
 /// A Terminate that is not acknowledged, or not followed by the peer's FIN, or answered by RST: the end is told all the same, by a timer if by nothing else.
 ///
-/// Covers: TD-4, TD-9
+/// Covers: TD-4, TD-9, CH-13
 #[test]
 fn the_end_is_told_whatever_a_peer_does_after_a_terminate() {
     let (rto_init_us, rto_min_us, rto_max_us) = (Some(300), Some(300), Some(300));

@@ -1712,7 +1712,7 @@ fn a_retry_that_ends_before_it_began() {
 
 /// A passive connection: announced with what the peer said, accepted, established at once, closed by the host, TIME-WAIT.
 ///
-/// Covers: CM-5, CM-8, CM-12, CM-16, ENH-1, MPA-2, MPA-17
+/// Covers: CM-5, CM-8, CM-12, CM-16, ENH-1, MPA-2, MPA-17, MPA-20
 #[test]
 fn accept_and_close_in_order() {
     let mut w = World::new(7);
@@ -1753,6 +1753,10 @@ fn accept_and_close_in_order() {
             told.contains(&Told::Tx { op: TxOp::Send, index, len: 22 + 4 * s, tos: 8 })
                 && told.contains(&Told::Rx { op: RxOp::Full, index, limit: 0 })
         );
+        let at = |f: fn(&Told) -> bool| told.iter().position(f).expect("told");
+        let bound = at(|t| matches!(t, Told::Qp { op: QpOp::Bind, .. }));
+        assert!(bound < at(|t| matches!(t, Told::Rx { op: RxOp::Full, .. })), "before payload is let through");
+        assert!(bound < at(|t| matches!(t, Told::Tx { op: TxOp::Send, .. })), "before the Reply");
         // twice, and crossing: no effect
         let disconnect = Command { handle: e.handle, ..command(Opcode::Disconnect) };
         for _ in 0..2 {

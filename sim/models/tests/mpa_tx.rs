@@ -608,7 +608,7 @@ fn markers_stand_where_they_belong_in_every_phase() {
 }
 
 /// Messages of any length, cut anyhow, gathered from SGEs of any length (0 too) or inline, one behind the other without a pause or with.
-/// Covers: MPA-23, MPA-25, MPA-27, DDP-5, DDP-6, DDP-17, MRK-9
+/// Covers: MPA-23, MPA-25, MPA-27, DDP-5, DDP-6, DDP-17, MRK-9, DDP-13, RDM-25
 #[test]
 fn any_part_of_any_message_can_be_sent() {
     for mut b in [Bench::new(0..1, 0.0), Bench::new(20..90, 0.0), Bench::rough()] {

@@ -99,7 +99,7 @@ fn check_against_a_peer(b: &mut Bench, (own_ird, own_ord): (u16, u16), (peer_ird
 
 /// After a start-up that succeeds, neither side's ORD is above the other's IRD; what cannot be is said; 0x3FFF is no number.
 ///
-/// Covers: ENH-3, ENH-4, ENH-7, ENH-8, ENH-10, ENH-14, ENH-15, ENH-23, CM-28, DEF-11, DEF-62
+/// Covers: ENH-3, ENH-4, ENH-7, ENH-8, ENH-10, ENH-14, ENH-15, ENH-23, CM-28, DEF-11, DEF-62, CH-5, CH-18, CH-19
 #[test]
 fn answer_and_judge_follow_the_rules() {
     let mut b = Bench(Model::new(1));

@@ -966,7 +966,7 @@ fn sge(len: u32) -> Sge {
 }
 
 /// An acknowledgement, and nothing else, completes a Write or a Send.
-/// Covers: RDM-7
+/// Covers: RDM-7, CH-12
 #[test]
 fn a_write_completes_when_it_is_acknowledged() {
     let mut b = Bench::new(1..20, 0.1, 0.2);
@@ -1044,7 +1044,7 @@ fn sends_of_all_kinds() {
     assert_eq!(b.lines[&31].msn_send, 13);
 }
 
-/// Covers: RDM-2
+/// Covers: RDM-2, RDM-38
 #[test]
 fn reads_outstanding_never_pass_ord() {
     for ord in [1u8, 2, 3, 8, 16] {
@@ -1193,7 +1193,7 @@ fn a_response_that_has_left_is_told() {
 }
 
 /// The RTR is first, makes no completion; as a Read it takes MSN 1 and a place of ORD.
-/// Covers: ENH-5
+/// Covers: ENH-5, ENH-6, CH-25
 #[test]
 fn the_rtr_is_first() {
     for (rtr_write, rtr_read) in [(true, false), (false, true)] {

@@ -785,7 +785,7 @@ impl Bench {
     }
 }
 
-/// Covers: TCP-19
+/// Covers: TCP-19, DDP-31
 #[test]
 fn random_segments_come_out_in_order_and_whole() {
     let seed = bench::seed("reassembly random");

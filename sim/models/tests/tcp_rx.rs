@@ -1808,7 +1808,7 @@ fn half_open_limit_and_spare_slots_drop_syns_silently() {
     assert_eq!((100..140).filter(|n| !dropped(&mut b, syn(*n))).count(), 32);
 }
 
-/// Covers: TCP-53
+/// Covers: TCP-53, CH-23
 #[test]
 fn payload_with_syn_is_left_for_a_retransmission() {
     let mut b = Bench::new(22);

@@ -981,7 +981,7 @@ fn the_frame_is_cut_at_the_effective_send_size() {
     }
 }
 
-/// Covers: TCP-14, TCP-39, TCP-40
+/// Covers: TCP-14, TCP-39, TCP-40, CH-22
 #[test]
 fn rto_follows_the_samples() {
     let mut b = Bench::new(1);
@@ -2159,7 +2159,7 @@ fn fpdu(index: u16, id: u32, wire_len: u16, push: bool) -> Fpdu {
     Fpdu { index, id, wire_len, push }
 }
 
-/// Covers: SEG-3
+/// Covers: SEG-3, SEG-9
 #[test]
 fn each_fpdu_is_a_segment_and_is_told_when_it_is_acknowledged() {
     let mut b = Bench::new(1);
@@ -2245,7 +2245,7 @@ fn a_time_out_sends_whole_fpdus_again() {
     assert_eq!((b.segments[0].fpdu, b.segments[0].seq), (Some(3), b.seq(21 + 3000)));
 }
 
-/// Covers: SEG-4, SEG-11
+/// Covers: SEG-4, SEG-11, SEG-6
 #[test]
 fn an_fpdu_is_cut_only_alone_and_never_in_its_last_octets() {
     let mut b = Bench::new(1);
