@@ -248,6 +248,59 @@ fn a_deregistration_ends_when_the_last_write_has_ended() {
     stage.assert_over();
 }
 
+/// Writes of the peer, and the response to a Read, stream in while the connection is reset: when the last completion and CLOSE are there, nothing is placed any more.
+///
+/// Covers: RDM-41, TD-8
+#[test]
+fn after_the_flush_the_memory_is_the_users() {
+    const EACH: usize = 400;
+    const WRITES: usize = 40;
+    let mut stage = AdapterStage::new(Options { dma: slow_host(), ..Options::default() });
+    let stage_ref: &mut dyn Stage = &mut stage;
+    let ear = Ear::new(stage_ref);
+    let mut seen = Vec::new();
+    for steps in 0..ironwarp_tests::count("TERMINATE_STEPS", 8) {
+        let name = format!("after {steps} steps");
+        let end = End::served(stage_ref, &ear, 2);
+        let region = Watched::new(&end.pd, (WRITES + 1) * EACH + 9, ALL, 0x13);
+        let (mr, stag) = (region.mr.clone(), region.mr.rkey());
+        end.recv(1, &mr, 0, 10);
+        // the stream begins, so that the device may send
+        stage_ref.send(end.peer, &framed(&segment(tagged(0, stag, mr.addr()), &[0x80; EACH])));
+        end.post(2, SendOp::Read { remote_addr: 64, rkey: 0x99 }, SendFlags::empty(), &mr, WRITES * EACH, EACH);
+        let request = next_ulpdu(stage_ref, end.peer).expect("Read Request");
+        let asked = rdmap::ReadRequest::parse(&request[18..]).expect("28 octets");
+        let response = segment(tagged(2, asked.sink_stag, asked.sink_to), &[0x7f; EACH]);
+        let writes = (1..WRITES).map(|n| segment(tagged(0, stag, mr.addr() + (n * EACH) as u64), &[0x80 + n as u8; EACH]));
+        let octets: Vec<u8> = writes.chain([response]).flat_map(|u| framed(&u)).collect();
+        stage_ref.send(end.peer, &octets);
+        for _ in 0..2 * steps {
+            stage_ref.pass();
+        }
+        end.qp.modify(QpState::Error).expect("resets");
+        for (cq, wr_id) in [(&end.recv_cq, 1), (&end.cq, 2)] {
+            let wc = End::completion(stage_ref, cq);
+            assert_eq!(wc.wr_id, wr_id, "{name}");
+        }
+        assert!(end.event(stage_ref, EventKind::Close).status.is_err(), "{name}");
+        let mut then = vec![0; mr.length()];
+        mr.read(0, &mut then).expect("inside");
+        seen.push((0..WRITES).take_while(|n| then[n * EACH] == 0x80 + *n as u8).count());
+        mr.write(0, &vec![0xa5; mr.length()]).expect("its owner's again");
+        for _ in 0..40 {
+            stage_ref.pass();
+        }
+        mr.read(0, &mut then).expect("inside");
+        assert!(then.iter().all(|o| *o == 0xa5), "{name}: placed after the flush");
+        end.assert_silent();
+        end.end();
+    }
+    println!("Writes placed: {seen:?}");
+    assert!(seen.iter().any(|n| (1..WRITES).contains(n)), "{seen:?}: none was reset amid the Writes");
+    ear.end();
+    stage.assert_over();
+}
+
 /// The source of a response, or of an own Write, is deregistered and filled anew while it is sent: what the user wrote afterwards never leaves, and the connection ends.
 ///
 /// Covers: RDM-28

@@ -1712,7 +1712,7 @@ fn a_retry_that_ends_before_it_began() {
 
 /// A passive connection: announced with what the peer said, accepted, established at once, closed by the host, TIME-WAIT.
 ///
-/// Covers: CM-5, CM-8, CM-12, CM-16, ENH-1, MPA-2, MPA-17, MPA-20
+/// Covers: CM-5, CM-8, CM-12, CM-16, ENH-1, MPA-2, MPA-17, MPA-20, CH-15
 #[test]
 fn accept_and_close_in_order() {
     let mut w = World::new(7);

@@ -2159,7 +2159,7 @@ fn fpdu(index: u16, id: u32, wire_len: u16, push: bool) -> Fpdu {
     Fpdu { index, id, wire_len, push }
 }
 
-/// Covers: SEG-3, SEG-9
+/// Covers: SEG-3, SEG-9, DDP-30
 #[test]
 fn each_fpdu_is_a_segment_and_is_told_when_it_is_acknowledged() {
     let mut b = Bench::new(1);
