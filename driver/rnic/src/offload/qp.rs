@@ -97,6 +97,7 @@ impl QpEntry {
             return Err(Errno::IsConnected);
         }
         state.reserved = true;
+        (state.terminate_in, state.terminate_out) = (None, None);
         Ok(())
     }
     pub(super) fn bind(&self, connection: Connection) {
@@ -112,7 +113,6 @@ impl QpEntry {
             state.state = QpState::Rts;
         }
         (state.ird, state.ord) = (ird, ord);
-        (state.terminate_in, state.terminate_out) = (None, None);
     }
     /// From RTS towards the end.
     pub(super) fn leave(&self, to: QpState) {
@@ -163,12 +163,12 @@ impl QpEntry {
             _ => Vec::new(),
         }
     }
-    /// A Terminate came, or was sent.
+    /// A Terminate came, or was sent; in place of an RTR before the connection was told to be there.
     pub(super) fn terminated(&self, came: Option<Terminate>, sent: Option<Terminate>) {
         let mut state = lock(&self.state);
         state.terminate_in = came.or(state.terminate_in);
         state.terminate_out = sent.or(state.terminate_out);
-        if matches!(state.state, QpState::Rts | QpState::Sqd) {
+        if matches!(state.state, QpState::Rts | QpState::Sqd) || state.state == QpState::Init && state.reserved {
             state.state = QpState::Terminate;
         }
     }
