@@ -3,6 +3,7 @@
 pub mod conformance;
 pub mod data;
 pub mod ends;
+pub mod golden;
 pub mod peer;
 pub mod served;
 pub mod stage;

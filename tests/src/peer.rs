@@ -14,8 +14,8 @@ use smoltcp::{
 };
 use std::collections::VecDeque;
 
-/// Octets of payload in a segment.
-const MSS: usize = 1460;
+/// Octets of payload in a segment, where a test does not choose.
+const MSS: u16 = 1460;
 /// Clocks without progress after which all is sent again.
 const PATIENCE: u64 = 40_000;
 /// First sequence number: its upper half wraps soon.
@@ -25,6 +25,7 @@ const START: TcpSeqNumber = TcpSeqNumber(0x7fff_fff0_u32 as i32);
 pub struct Peer {
     port: u16,
     adapter_port: u16,
+    mss: u16,
     /// Oldest octet that is not acknowledged, and all from it on; the first `sent` of them are on their way.
     oldest: TcpSeqNumber,
     out: VecDeque<u8>,
@@ -49,10 +50,11 @@ pub struct Peer {
 }
 
 impl Peer {
-    fn new(port: u16, adapter_port: u16) -> Self {
+    fn new(port: u16, adapter_port: u16, mss: u16) -> Self {
         Peer {
             port,
             adapter_port,
+            mss,
             oldest: START + 1,
             out: VecDeque::new(),
             sent: 0,
@@ -90,7 +92,7 @@ impl Peer {
             ack_number: self.told,
             window_len: self.offer,
             window_scale: None,
-            max_seg_size: (control == TcpControl::Syn).then_some(MSS as u16),
+            max_seg_size: (control == TcpControl::Syn).then_some(self.mss),
             sack_permitted: false,
             sack_ranges: [None; 3],
             timestamp: None,
@@ -135,6 +137,8 @@ impl Peer {
 pub struct Peers {
     wire: QueueHandle,
     ports: u16,
+    /// Octets of payload in a segment of the connections to come, both ways.
+    pub mss: u16,
     /// Its connections.
     pub list: Vec<Peer>,
 }
@@ -142,13 +146,13 @@ pub struct Peers {
 impl Peers {
     /// On a wire to adapter 192.0.2.1.
     pub fn new(wire: QueueHandle) -> Self {
-        let peers = Peers { wire, ports: 40_000, list: Vec::new() };
+        let peers = Peers { wire, ports: 40_000, mss: MSS, list: Vec::new() };
         peers.send_arp(ArpOperation::Request, EthernetAddress([0; 6]));
         peers
     }
     /// Opens a connection; its place in the list.
     pub fn dial(&mut self, adapter_port: u16) -> usize {
-        let peer = Peer::new(self.ports, adapter_port);
+        let peer = Peer::new(self.ports, adapter_port, self.mss);
         self.ports += 1;
         self.send_segment(&peer.repr(TcpControl::Syn, START, &[]));
         self.list.push(peer);
@@ -156,7 +160,7 @@ impl Peers {
     }
     /// Waits for a connection of the adapter: its port, and its place in the list.
     pub fn await_dial(&mut self) -> (u16, usize) {
-        self.list.push(Peer::new(self.ports, 0));
+        self.list.push(Peer::new(self.ports, 0, self.mss));
         self.ports += 1;
         (self.ports - 1, self.list.len() - 1)
     }
@@ -189,7 +193,7 @@ impl Peers {
         }
         let mut segments = Vec::new();
         while peer.sent < peer.out.len().min(peer.window) {
-            let take = MSS.min(peer.out.len().min(peer.window) - peer.sent);
+            let take = usize::from(peer.mss).min(peer.out.len().min(peer.window) - peer.sent);
             segments.push((peer.next(), peer.out.range(peer.sent..peer.sent + take).copied().collect::<Vec<_>>()));
             peer.sent += take;
             peer.progress = now;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A device of either kind by its verbs, and peers that send it any octets: the ground for tests of what a wrong peer causes.
 use crate::{address, config, conformance::Side, peer::Peers};
+use ironwarp_abi::{work::access, Command};
 use ironwarp_iwcm::{CmId, ConnParam, Event, EventKind, Handler, Provider, Verdict};
-use ironwarp_rnic::{Config, Offload, OffloadConfig, Rnic, TcpSettings};
+use ironwarp_rnic::{Config, DmaMemory, Offload, OffloadConfig, Rnic, TcpSettings};
 use ironwarp_sim::{
     bus::lock,
     wire::{Captured, Queue, QueueHandle, Timestamps, View, Wire},
     AdapterConfig, DmaConfig, InProcessBus, SharedWorld, World,
 };
 use ironwarp_soft::{Soft, SoftConfig};
-use ironwarp_verbs::{Access, Cq, Mr, Pd, Qp, QpCap, QpInitAttr, RecvWr, SendFlags, SendOp, SendWr, Wc};
+use ironwarp_verbs::{Access, Cq, Errno, Mr, Pd, Qp, QpCap, QpInitAttr, RecvWr, SendFlags, SendOp, SendWr, Wc};
 use ironwarp_wire::{ddp, fpdu, mpa};
 use std::{
     io::{ErrorKind, Read, Write},
@@ -29,7 +30,7 @@ const CLOCKS: u64 = 400_000;
 /// Longest wait of a device that lives in wall time.
 const BOUND: Duration = Duration::from_secs(20);
 /// Memory of a page of the host.
-const PAGE: usize = 4096;
+const PAGE: u64 = 4096;
 
 /// A device and the peers of its connections, which are numbered.
 pub trait Stage {
@@ -51,13 +52,23 @@ pub trait Stage {
     fn restrain(&mut self, _peer: usize, _silent: bool, _offer: u16) -> bool {
         false
     }
+    /// Peers to come take no more than that in a segment, as far as anyone can tell the device.
+    fn limit(&mut self, _mss: u16) {}
+    /// A region with that STag and that TO, where the device can give it such; else one with those of its own. `bound`: for that queue pair alone.
+    fn region(&mut self, pd: &Arc<dyn Pd>, _stag: u32, _to: u64, length: usize, rights: Access, bound: Option<u32>) -> Arc<dyn Mr> {
+        let mr = pd.alloc_mr(length, rights).expect("memory");
+        if bound.is_some() {
+            mr.restrict(bound).expect("restricted");
+        }
+        mr
+    }
     /// Lets some time pass.
     fn pass(&mut self);
     /// A point of time that is far away.
     fn bound(&self) -> Bound;
     /// Is it over?
     fn is_over(&self, bound: Bound) -> bool;
-    /// Octets of host memory behind the last of a region that the device could reach.
+    /// Octets of host memory beside a region that the device could reach.
     fn behind(&self, mr: &dyn Mr) -> Vec<u8>;
     /// Time so far, in whatever unit.
     fn now(&self) -> u64;
@@ -85,6 +96,16 @@ pub struct Heard {
     pub reset: bool,
 }
 
+impl Heard {
+    /// The FPDU at the front, if it is whole, and its ULPDU. With markers its place in the stream says where they stand.
+    pub fn fpdu(&mut self, position: Option<usize>, crc: bool) -> Option<(Vec<u8>, Vec<u8>)> {
+        let whole = fpdu::len(&self.octets, position).ok().filter(|n| self.octets.len() >= *n)?;
+        let one: Vec<u8> = self.octets.drain(..whole).collect();
+        let ulpdu = fpdu::open(&mut one.clone(), position, crc).expect("a good FPDU").to_vec();
+        Some((one, ulpdu))
+    }
+}
+
 /// Lets time pass until `done` has something. Panics at the bound.
 pub fn until<T>(stage: &mut dyn Stage, what: &str, mut done: impl FnMut(&mut dyn Stage) -> Option<T>) -> T {
     let bound = stage.bound();
@@ -99,8 +120,13 @@ pub fn until<T>(stage: &mut dyn Stage, what: &str, mut done: impl FnMut(&mut dyn
 
 /// An FPDU.
 pub fn framed(ulpdu: &[u8]) -> Vec<u8> {
-    let mut out = vec![0; fpdu::wire_len(ulpdu.len(), None)];
-    let mut writer = fpdu::Writer::new(&mut out, ulpdu.len(), None).expect("room");
+    framed_at(ulpdu, None)
+}
+
+/// An FPDU with the markers of that place in a stream.
+pub fn framed_at(ulpdu: &[u8], position: Option<usize>) -> Vec<u8> {
+    let mut out = vec![0; fpdu::wire_len(ulpdu.len(), position)];
+    let mut writer = fpdu::Writer::new(&mut out, ulpdu.len(), position).expect("room");
     writer.put(ulpdu).expect("room");
     writer.finish(true).expect("whole");
     out
@@ -118,18 +144,14 @@ pub fn segment(header: ddp::Header, payload: &[u8]) -> Vec<u8> {
 pub fn next_ulpdu(stage: &mut dyn Stage, peer: usize) -> Option<Vec<u8>> {
     until(stage, "an FPDU or FIN", |stage| {
         let heard = stage.heard(peer);
-        let whole = fpdu::len(&heard.octets, None).ok().filter(|n| heard.octets.len() >= *n);
-        match whole {
-            Some(n) => {
-                let mut one: Vec<u8> = heard.octets.drain(..n).collect();
-                Some(Some(fpdu::open(&mut one, None, true).expect("a good FPDU").to_vec()))
-            }
-            None if heard.fin || heard.reset => {
-                assert!(heard.octets.is_empty() || heard.reset, "FIN in the middle of an FPDU: {:02x?}", heard.octets);
-                Some(None)
-            }
-            None => None,
+        let one = heard.fpdu(None, true);
+        if one.is_some() {
+            return Some(one.map(|(_, ulpdu)| ulpdu));
         }
+        (heard.fin || heard.reset).then(|| {
+            assert!(heard.octets.is_empty() || heard.reset, "FIN in the middle of an FPDU: {:02x?}", heard.octets);
+            None
+        })
     })
 }
 
@@ -170,7 +192,11 @@ impl End {
     pub fn new(stage: &dyn Stage) -> Self {
         let verbs = &stage.side().verbs;
         let pd = verbs.alloc_pd().expect("domain");
-        let (cq, recv_cq) = (verbs.create_cq(64).expect("queue"), verbs.create_cq(64).expect("queue"));
+        Self::of(stage, pd, verbs.create_cq(64).expect("queue"), verbs.create_cq(64).expect("queue"))
+    }
+    /// With a domain and queues that others may use before and after it.
+    pub fn of(stage: &dyn Stage, pd: Arc<dyn Pd>, cq: Arc<dyn Cq>, recv_cq: Arc<dyn Cq>) -> Self {
+        let verbs = &stage.side().verbs;
         let init = QpInitAttr { send_cq: cq.clone(), recv_cq: recv_cq.clone(), cap: QpCap::default(), sq_sig_all: true };
         let qp = verbs.create_qp(&pd, &init).expect("queue pair");
         let (tell, told) = mpsc::channel();
@@ -187,29 +213,39 @@ impl End {
     /// A peer connects to it; IRD and ORD are `depth` on both sides.
     pub fn served(stage: &mut dyn Stage, listener: &Ear, depth: u16) -> Self {
         let mut end = End::new(stage);
-        end.peer = stage.dial(listener.address());
-        stage.send(end.peer, &frame(mpa::Kind::Request, depth, depth));
-        let id = until(stage, "CONNECT_REQUEST", |_| listener.requests.try_recv().ok());
-        id.set_handler(end.handler.clone());
-        id.accept(&end.param(depth)).expect("accepted");
-        end.id = Some(id);
+        let param = end.param(depth);
+        end.accept(stage, listener, &frame(mpa::Kind::Request, depth, depth), &param);
         end.event(stage, EventKind::Established);
-        start_up(stage, end.peer);
         end
+    }
+    /// A peer connects to it with a Request; the Reply.
+    pub fn accept(&mut self, stage: &mut dyn Stage, listener: &Ear, request: &[u8], param: &ConnParam) -> Vec<u8> {
+        self.peer = stage.dial(listener.address());
+        stage.send(self.peer, request);
+        let id = until(stage, "CONNECT_REQUEST", |_| listener.requests.try_recv().ok());
+        id.set_handler(self.handler.clone());
+        id.accept(param).expect("accepted");
+        self.id = Some(id);
+        start_up(stage, self.peer)
     }
     /// It connects to a peer.
     pub fn connected(stage: &mut dyn Stage, depth: u16) -> Self {
         let mut end = End::new(stage);
-        let (address, peer) = stage.await_dial();
-        end.peer = peer;
-        let id = stage.side().cm.create_id(stage.side().device, end.handler.clone()).expect("id");
-        id.set_remote(address).expect("idle");
-        id.connect(&end.param(depth)).expect("connect");
-        end.id = Some(id);
-        start_up(stage, peer);
-        stage.send(peer, &frame(mpa::Kind::Reply, depth, depth));
+        let param = end.param(depth);
+        end.connect(stage, &param);
+        stage.send(end.peer, &frame(mpa::Kind::Reply, depth, depth));
         assert_eq!(end.event(stage, EventKind::ConnectReply).status, Ok(()));
         end
+    }
+    /// It connects to a peer, which does not answer yet; the Request.
+    pub fn connect(&mut self, stage: &mut dyn Stage, param: &ConnParam) -> Vec<u8> {
+        let (address, peer) = stage.await_dial();
+        self.peer = peer;
+        let id = stage.side().cm.create_id(stage.side().device, self.handler.clone()).expect("id");
+        id.set_remote(address).expect("idle");
+        id.connect(param).expect("connect");
+        self.id = Some(id);
+        start_up(stage, peer)
     }
     /// The next event, which is of that kind. The peer's FIN is told by DISCONNECT where the device does: it is passed over.
     pub fn event(&self, stage: &mut dyn Stage, kind: EventKind) -> Event {
@@ -347,6 +383,65 @@ pub struct AdapterStage {
     side: Side,
     peers: Peers,
     heard: Vec<Heard>,
+    /// Of regions whose TOs are not IOVAs: STag, first IOVA.
+    placed: Vec<(u32, u64)>,
+}
+
+/// A region of an adapter with any STag and any TO, at any place of a page.
+#[derive(Debug)]
+struct Placed {
+    offload: Arc<Offload>,
+    memory: Arc<DmaMemory>,
+    iova: u64,
+    stag: u32,
+    to: u64,
+    length: usize,
+}
+
+/// Octets of memory before a [`Placed`].
+const BEFORE: usize = 72;
+
+impl Placed {
+    fn check(&self, offset: usize, length: usize) -> Result<(), Errno> {
+        (offset + length <= self.length).then_some(()).ok_or(Errno::Fault)
+    }
+    fn object(&self, command: Command) -> Result<(), Errno> {
+        self.offload.with_rnic(|rnic| rnic.object(command).map_err(|e| e.refusal().map_or(Errno::Io, |r| Errno::from_raw(r.status()))))?
+    }
+}
+
+impl Mr for Placed {
+    fn addr(&self) -> u64 {
+        self.to
+    }
+    fn length(&self) -> usize {
+        self.length
+    }
+    fn lkey(&self) -> u32 {
+        self.stag
+    }
+    fn rkey(&self) -> u32 {
+        self.stag
+    }
+    fn read(&self, offset: usize, to: &mut [u8]) -> Result<(), Errno> {
+        self.check(offset, to.len()).map(|()| self.memory.read(BEFORE + offset, to))
+    }
+    fn write(&self, offset: usize, from: &[u8]) -> Result<(), Errno> {
+        self.check(offset, from.len()).map(|()| self.memory.write(BEFORE + offset, from))
+    }
+    fn rekey(&self, _: Access) -> Result<(u32, u32), Errno> {
+        Err(Errno::NotSupported)
+    }
+    fn dereg(&self) -> Result<(), Errno> {
+        self.object(Command::deregister_mr(0, self.stag))
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        // a test that failed has not deregistered it; then nobody looks at the memory any more
+        let _ = self.offload.with_rnic(|rnic| rnic.unshare(self.iova));
+    }
 }
 
 impl AdapterStage {
@@ -372,7 +467,7 @@ impl AdapterStage {
         rnic.address_add(address(1), 24, None).expect("ADDRESS_ADD");
         let offload = Offload::start(rnic, OffloadConfig::default()).expect("started");
         let side = Side::new(&offload, Provider::query(&*offload).addresses[0]);
-        let mut stage = AdapterStage { world, offload, side, peers: Peers::new(handle), heard: Vec::new() };
+        let mut stage = AdapterStage { world, offload, side, peers: Peers::new(handle), heard: Vec::new(), placed: Vec::new() };
         for _ in 0..20 {
             stage.pass();
         }
@@ -435,6 +530,27 @@ impl Stage for AdapterStage {
         self.peers.acknowledge(peer);
         true
     }
+    fn limit(&mut self, mss: u16) {
+        self.peers.mss = mss;
+    }
+    fn region(&mut self, pd: &Arc<dyn Pd>, stag: u32, to: u64, length: usize, rights: Access, bound: Option<u32>) -> Arc<dyn Mr> {
+        let bits = [
+            (Access::LOCAL_WRITE, access::LOCAL_WRITE),
+            (Access::REMOTE_WRITE, access::REMOTE_WRITE),
+            (Access::REMOTE_READ, access::REMOTE_READ),
+            (Access::REMOTE_INVALIDATE, access::REMOTE_INVALIDATE),
+        ];
+        let bits = bits.iter().filter(|(right, _)| rights.contains(*right)).fold(0, |all, (_, bit)| all | bit);
+        let shared = self.offload.with_rnic(|rnic| rnic.share(BEFORE + length)).expect("alive");
+        let (iova, memory) = shared.expect("memory");
+        let region = Placed { offload: self.offload.clone(), memory, iova, stag, to, length };
+        let (pd, bound) = (pd.handle() as u16, bound.map(|qpn| qpn as u16));
+        let at = iova + BEFORE as u64;
+        region.object(Command::register_mr(0, stag, pd, bits, to, at, length as u64, bound)).expect("registered");
+        self.placed.retain(|(other, _)| *other != stag);
+        self.placed.push((stag, at));
+        Arc::new(region)
+    }
     fn pass(&mut self) {
         let now = {
             let mut world = lock(&self.world);
@@ -452,10 +568,14 @@ impl Stage for AdapterStage {
         matches!(bound, Bound::Clocks(end) if lock(&self.world).cycle() >= end)
     }
     fn behind(&self, mr: &dyn Mr) -> Vec<u8> {
-        let mut octets = vec![0; mr.length().next_multiple_of(PAGE) - mr.length()];
+        let placed = self.placed.iter().find(|(stag, _)| *stag == mr.rkey());
+        let (start, before) = placed.map_or((mr.addr(), 0), |(_, iova)| (*iova, BEFORE));
+        let end = start + mr.length() as u64;
+        let mut octets = vec![0; before + (end.next_multiple_of(PAGE) - end) as usize];
         let world = lock(&self.world);
         let table = world.adapter(0).dma_table().read().unwrap_or_else(|e| e.into_inner());
-        table.read(mr.addr() + mr.length() as u64, &mut octets).expect("mapped");
+        table.read(start - before as u64, &mut octets[..before]).expect("mapped");
+        table.read(end, &mut octets[before..]).expect("mapped");
         octets
     }
     fn now(&self) -> u64 {

@@ -9,7 +9,10 @@ A row a TCP conversation: name of the capture (#n from the second conversation o
 side sent. Each is a list of segments with "+" between them, in hex but for a key at the front of a segment, which is "req:" or "rep:". "fin" or
 "rst" comes last if the conversation ended from this side before both frames were there, "refused" if the SYN was answered by RST; "-" is
 nothing at all. A direction ends with the segment that completes its start-up frame, with whatever else that segment holds; if none does,
-everything stands there. With --streams a row has all octets of both directions, uncut, where both have a start-up frame and more.
+everything stands there.
+
+With --streams a row is a conversation that goes on behind both start-up frames, with all segments; of those that are alike the first. In hex
+"(00,07*64)" are 64 octets, of which the first is 00 and each other by 07 more than the one before, modulo 256.
 """
 import os
 import struct
@@ -38,6 +41,23 @@ def segments(path):
         yield (ip[12:16], source), (ip[16:20], destination), tcp[13], seq, tcp[(tcp[12] >> 4) * 4 :]
 
 
+def runs(octets):
+    """Hex, where 8 octets or more that grow evenly are a run."""
+    out, at = [], 0
+    while at < len(octets):
+        step = (octets[at + 1] - octets[at]) & 255 if at + 1 < len(octets) else 0
+        end = at + 1
+        while end < len(octets) and (octets[end - 1] + step) & 255 == octets[end]:
+            end += 1
+        if end - at >= 8:
+            out.append(f"({octets[at]:02x},{step:02x}*{end - at})")
+            at = end
+        else:
+            out.append(f"{octets[at]:02x}")
+            at += 1
+    return "".join(out)
+
+
 class Direction:
     whole = False
 
@@ -57,8 +77,12 @@ class Direction:
             self.cut.append(payload)
             self.next = (seq + len(payload)) & 0xFFFFFFFF
 
+    def goes_on(self):
+        return self.complete() and len(b"".join(self.cut)) > 20 + struct.unpack(">H", b"".join(self.cut)[18:20])[0]
+
     def text(self):
-        cut = [KEYS[c[:16]] + c[16:].hex() if c[:16] in KEYS else c.hex() for c in self.cut]
+        form = runs if self.whole else bytes.hex
+        cut = [KEYS[c[:16]] + form(c[16:]) if c[:16] in KEYS else form(c) for c in self.cut]
         return "+".join(cut + [self.end] * bool(self.end)) or "-"
 
 
@@ -83,15 +107,16 @@ def main():
     print("# SPDX-License-Identifier: MIT OR Apache-2.0")
     print("# capture\topener\tother")
     Direction.whole = sys.argv[1] == "--streams"
+    seen = set()
     for path in sys.argv[1 + Direction.whole :]:
         name = os.path.splitext(os.path.basename(path))[0]
         for n, ends in enumerate(conversations(path), 1):
+            row = "\t".join(end.text() for end in ends)
             if Direction.whole:
-                octets = [b"".join(end.cut) for end in ends]
-                if all(end.complete() for end in ends) and n == 1 and octets[0][16:] and len(octets[0]) + len(octets[1]) > 60:
-                    print("\t".join([name] + [o.hex() for o in octets]))
-                continue
-            print("\t".join([name if n == 1 else f"{name}#{n}"] + [end.text() for end in ends]))
+                if not all(end.complete() for end in ends) or not any(end.goes_on() for end in ends) or (name, row) in seen:
+                    continue
+                seen.add((name, row))
+            print(name if n == 1 else f"{name}#{n}", row, sep="\t")
 
 
 if __name__ == "__main__":

@@ -18,20 +18,59 @@ struct Capture {
     crc: bool,
 }
 
-fn octets(hex: &str) -> Vec<u8> {
-    (0..hex.len() / 2).map(|n| u8::from_str_radix(&hex[2 * n..2 * n + 2], 16).expect("hex")).collect()
+/// Hex with runs, segments with "+" between them; `tools/golden/extract.py` says in which form.
+fn octets(text: &str) -> Vec<u8> {
+    let number = |text: &str| u8::from_str_radix(text, 16).expect("hex");
+    let mut octets = Vec::new();
+    for segment in text.split('+') {
+        let mut left = match segment.split_at_checked(4) {
+            Some(("req:", rest)) => {
+                octets.extend(mpa::REQUEST_KEY);
+                rest
+            }
+            Some(("rep:", rest)) => {
+                octets.extend(mpa::REPLY_KEY);
+                rest
+            }
+            _ => segment,
+        };
+        while !left.is_empty() {
+            if let Some((run, rest)) = left.strip_prefix('(').and_then(|left| left.split_once(')')) {
+                let (step, count) = run[3..].split_once('*').expect("a count");
+                let count: usize = count.parse().expect("a number");
+                octets.extend((0..count).map(|n| number(&run[..2]).wrapping_add(number(step).wrapping_mul(n as u8))));
+                left = rest;
+            } else {
+                octets.push(number(&left[..2]));
+                left = &left[2..];
+            }
+        }
+    }
+    octets
 }
 
 /// Name, what the opener sent, and what the other did.
-fn rows(table: &'static str) -> impl Iterator<Item = (&'static str, Vec<u8>, Vec<u8>)> {
+fn rows() -> impl Iterator<Item = (&'static str, Vec<u8>, Vec<u8>)> {
+    let table = include_str!("../../../tests/golden/siw-streams.tsv");
     table.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let row: Vec<_> = line.split('\t').collect();
         (row[0], octets(row[1]), octets(row[2]))
     })
 }
 
+/// Conversations in which siw does what it must not, or that need what this test has not; `tests/tests/golden_data_soft.rs` plays all.
+const APART: [&str; 7] = [
+    "mpa0-connect-send",
+    "mtu9000-write-60001",
+    "read-no-permission-siw-answers-anyway",
+    "responder-sends-first",
+    "send-invalidate-then-write-terminate",
+    "siw-race-responder-first-fpdu-breaks-initiator",
+    "write-burst-8x4096",
+];
+
 fn captures() -> Vec<Capture> {
-    let list = rows(include_str!("../../../tests/golden/siw-streams.tsv")).map(|(name, opener, other)| {
+    let list = rows().filter(|row| !row.0.contains("probe-") && !APART.contains(&row.0)).map(|(name, opener, other)| {
         let (reply, after_reply) = mpa::Frame::parse(&other).expect("Reply");
         let (_, after_request) = mpa::Frame::parse(&opener).expect("Request");
         let crc = reply.crc;
@@ -329,7 +368,6 @@ const PROBES: &[Probe] = &[
     ("ddp-version-2", &[], Some((1, 2, 6))),
     ("mpa-length-too-short", &[], Some((2, 0, 3))),
     ("mpa1-plain-send", &[10], None),
-    ("privdata-256", &[], None),
     ("rdmap-opcode-9", &[], Some((0, 2, 6))),
     ("rdmap-version-0", &[], Some((0, 2, 5))),
     // the first of them is judged before the fifth comes: its key is nobody's here
@@ -349,8 +387,8 @@ const PROBES: &[Probe] = &[
 #[test]
 fn soft_in_the_place_of_a_siw_that_is_probed() {
     let mut left: Vec<_> = PROBES.iter().collect();
-    for (name, opener, other) in rows(include_str!("../../../tests/golden/siw-probes.tsv")) {
-        let name = name.trim_start_matches("probe-");
+    for (name, opener, other) in rows() {
+        let Some(name) = name.strip_prefix("probe-") else { continue };
         let at = left.iter().position(|probe| probe.0 == name).unwrap_or_else(|| panic!("{name} is new"));
         let (_, messages, terminate) = *left.remove(at);
         let (request, fpdus) = mpa::Frame::parse(&opener).expect("Request");
