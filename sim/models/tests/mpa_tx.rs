@@ -445,7 +445,7 @@ impl Bench {
     /// An FPDU of a new item anywhere in the store, of a message of any length.
     fn random_part(&mut self) -> Part {
         let (index, place) = (self.rng.random_range(0..CONNECTIONS), self.rng.random_range(0..16));
-        let most = [20, 70, MOST as u32, 100_000][self.rng.random_range(0..4usize)];
+        let most = [20, 70, MOST as u32, 100_000, (1 << 31) - 1][self.rng.random_range(0..5usize)];
         let len = self.rng.random_range(0..=most);
         let markers = self.rng.random();
         let item = self.random_item(len, markers);

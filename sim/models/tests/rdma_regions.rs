@@ -507,6 +507,44 @@ fn a_region_is_for_its_protection_domain_and_if_bound_for_one_queue_pair_of_it()
     }
 }
 
+#[test]
+fn every_bit_of_the_numbers_that_a_region_belongs_to_counts() {
+    let mut b = Bench::new(bench::seed("rdma_regions"));
+    for (stag, pd, qpn) in [(0x100, 0x5a3c, 0xc3a5), (0x200, !0x5a3c, !0xc3a5)] {
+        b.run(Command::register_mr(0, stag, pd, ALL_RIGHTS, 0, 0, 100, Some(qpn)));
+        for bit in 0..16 {
+            let good = Ask { pd, qpn, ..check(stag, 0, 1) };
+            assert_eq!(b.ask(bit % 3, good).0, OK);
+            assert_eq!(b.ask(bit % 3, Ask { pd: pd ^ 1 << bit, ..good }).0, ASSOCIATION, "bit {bit} of the domain");
+            assert_eq!(b.ask(bit % 3, Ask { qpn: qpn ^ 1 << bit, ..good }).0, ASSOCIATION, "bit {bit} of the queue pair");
+        }
+    }
+}
+
+/// A region may end where all addresses end, and not behind, here and there.
+#[test]
+fn regions_end_with_the_addresses_whatever_their_length() {
+    let mut b = Bench::new(bench::seed("rdma_regions"));
+    let lengths = (0..48).flat_map(|bit| [1 << bit, (1u64 << bit) + 1, (1 << 48) - (1 << bit)]);
+    for length in lengths.filter(|length| *length < 1 << 48) {
+        let last = u64::MAX - (length - 1);
+        for (base, iova, status) in
+            [(last, last, 0), (last.wrapping_add(1), 0, Status::Invalid as i32), (0, last.wrapping_add(1), Status::Invalid as i32)]
+        {
+            // beginning at 0 it does not end there
+            let status = if length == 1 { 0 } else { status };
+            assert_eq!(
+                b.run(Command::register_mr(0, 0x100, 7, ALL_RIGHTS, base, iova, length, None)).0,
+                status,
+                "{length:#x} {base:#x} {iova:#x}"
+            );
+            if status == 0 {
+                b.run(Command::deregister_mr(0, 0x100));
+            }
+        }
+    }
+}
+
 /// Every other key, and every index that shares the entry, is none; STag 0 and its keys cannot be had.
 ///
 /// Covers: DDP-11
