@@ -12,7 +12,7 @@ else
 RUN_TESTS := cargo test --workspace --no-fail-fast -- --test-threads $(TEST_THREADS)
 endif
 
-.PHONY: interop-siw help setup demo test lint synth pnr formal mutants mutants-tcp loom bench docs netlist-test waves tap vfio-guest clean
+.PHONY: interop-siw large help setup demo test lint synth pnr formal mutants mutants-tcp mutants-rdma loom bench docs netlist-test waves tap vfio-guest clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -67,6 +67,10 @@ TCP_BLOCKS := seg_rx seg_tx lookup isn deadlines tcp_rx tcp_tx start_rx start_tx
 mutants-tcp: ## The same for the blocks of TCP, MPA and connections, 60 mutants each (hours)
 	$(MAKE) mutants MUTANTS=60 MUTANT_BLOCKS="$(TCP_BLOCKS)"
 
+RDMA_BLOCKS := mpa_tx mpa_rx rdma_sq rdma_rx rdma_regions_small rdma_completions_small rdma_qps_small qp_link
+mutants-rdma: ## The same for the blocks of the data path, 60 mutants each (hours)
+	$(MAKE) mutants MUTANTS=60 MUTANT_BLOCKS="$(RDMA_BLOCKS)"
+
 waves: setup ## FST of one test: make waves BLOCK=chan_fifo
 	WAVES=1 cargo test -p ironwarp-models --test $(or $(BLOCK),chan_fifo)
 
@@ -77,6 +81,10 @@ tap: setup ## Linux's ping, ARP, curl and plain TCP sockets against the adapter 
 	PINGS=$(PINGS) bash tests/tap/run.sh
 	LIVES=$(LIVES) bash tests/tap/mpa.sh
 	bash tests/tap/cross.sh
+
+OPS ?= 300
+large: setup ## Two adapters of the profile `large`, with frames of 9000 octets and 200 connections at once (its core takes long to build; OPS=..)
+	IRONWARP_PROFILE=large OPS=$(OPS) cargo test --quiet -p ironwarp-tests --test large -- --ignored --nocapture --test-threads 1
 
 interop-siw: setup ## Linux's software iWARP, rdma-core and perftest in a QEMU guest against `ironwarp` on soft and on the adapter, both roles (root, downloads 225 MB once; SHORT=1, ONLY=.., DEVICE=..)
 	bash tools/vfio-guest/qemu.sh build/qemu

@@ -17,7 +17,11 @@ pub struct Entry {
 
 impl Entry {
     pub fn emit(&self) -> Emitted {
-        (self.emit)(self.name)
+        self.emit_as(self.name)
+    }
+    /// Under the name of another row, in whose place it stands.
+    pub fn emit_as(&self, name: &'static str) -> Emitted {
+        (self.emit)(name)
     }
 }
 

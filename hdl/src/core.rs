@@ -75,7 +75,7 @@ pub type CoreEcp5 = Core<
     9,
     10,
 >;
-/// The `large` profile: 1024 connections, 64 listeners, IRD and ORD 32, MTU 9000. It is elaborated and linted, not built.
+/// The `large` profile: 1024 connections, 64 listeners, IRD and ORD 32, MTU 9000. It is elaborated and linted; `make large` builds and tries it.
 pub type CoreLarge = Core<
     10,
     11,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One suite for every provider of the connection manager: what a client of `iwcm` may rely on, whoever does the handshake. A provider passes
 //! if each function of [`SUITE`] returns; each starts from an empty rig and leaves it empty.
+use ironwarp_abi::reg;
 use ironwarp_iwcm::{CmId, ConnParam, DeviceId, Errno, Event, EventKind, Handler, IwCm, PrivateData, Provider, State, Verdict};
+use ironwarp_rnic::Offload;
 use ironwarp_verbs::{Access, Cq, Device, Mr, Pd, Qp, QpCap, QpInitAttr, QpState, Wc};
 use rand::Rng;
 use std::{
@@ -34,6 +36,9 @@ pub struct Side {
     pub(crate) pd: Arc<dyn Pd>,
     /// A completion queue.
     pub(crate) cq: Arc<dyn Cq>,
+    /// Reads a register. A doorbell is a posted write, which such a read does not overtake, but a frame of the peer may: without it the peer's Send may be there before the receive that was
+    /// posted for it.
+    pub(crate) read: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 impl Side {
@@ -44,7 +49,13 @@ impl Side {
         let device = cm.add_device(provider.clone());
         let pd = verbs.alloc_pd().expect("a protection domain");
         let cq = verbs.create_cq(64).expect("a completion queue");
-        Side { cm, device, verbs, provider, address, pd, cq }
+        Side { cm, device, verbs, provider, address, pd, cq, read: None }
+    }
+    /// That of an adapter, which has the first of its addresses.
+    pub fn adapter(adapter: &Arc<Offload>) -> Self {
+        let reader = adapter.clone();
+        let read = move || drop(reader.with_rnic(|rnic| rnic.device().read(reg::STATUS)));
+        Side { read: Some(Arc::new(read)), ..Side::new(adapter, Provider::query(&**adapter).addresses[0]) }
     }
     /// A queue pair.
     pub fn qp(&self) -> Arc<dyn Qp> {

@@ -8,7 +8,10 @@
 //! That a Write has completed says nothing of its octets at the peer: they are compared when a Send or a Read behind it has been delivered (RFC 5040 section 5.5).
 //!
 //! Kinds, lengths and flags of the operations are those of the seed; places in memory and the interleaving depend on how fast the devices are.
-use crate::conformance::{param, Pair, Rig, Side, BOUND};
+use crate::{
+    conformance::{param, Pair, Rig, Side, BOUND},
+    served::{Served, Setup},
+};
 use ironwarp_iwcm::{ConnParam, MpaOptions};
 use ironwarp_verbs::{Access, Cq, Mr, Qp, QpAttr, QpCap, QpInitAttr, QpState, RecvWr, SendFlags, SendOp, SendWr, Wc, WcOpcode, WcStatus};
 use rand::{Rng, SeedableRng};
@@ -49,6 +52,8 @@ pub struct Traffic {
     pub max_depth: u16,
     /// How each side starts MPA; none: as its device is set up.
     pub mpa: [Option<MpaOptions>; 2],
+    /// Lengths around which something ends; 1/3 of the messages have about one of them.
+    pub edges: &'static [usize],
     /// Connections may fail: then what they had posted is flushed, and nothing but what was held is undefined.
     pub fragile: bool,
 }
@@ -63,6 +68,7 @@ impl Default for Traffic {
             depths: &[1, 2, 5, 16, 64],
             max_depth: 8,
             mpa: [None; 2],
+            edges: &EDGES,
             fragile: false,
         }
     }
@@ -94,11 +100,11 @@ impl std::ops::AddAssign for Tally {
 const EDGES: [usize; 16] = [0, 1, 4, 8, 16, 64, 128, 512, 516, 500, 1436, 1440, 1424, 1428, 4096, 8192];
 
 /// 9 of 10 messages have at most 4 KB; 2 KB on average.
-fn length(rng: &mut ChaCha8Rng, longest: usize) -> usize {
+fn length(rng: &mut ChaCha8Rng, longest: usize, edges: &[usize]) -> usize {
     let evenly = |rng: &mut ChaCha8Rng, low: f64, high: f64| (low * (high / low).powf(rng.random())) as usize;
     let octets = match rng.random_range(0..1000) {
         0..350 => {
-            let edge = EDGES[rng.random_range(0..EDGES.len())] * if rng.random_bool(0.2) { 2 } else { 1 };
+            let edge = edges[rng.random_range(0..edges.len())] * if rng.random_bool(0.2) { 2 } else { 1 };
             (edge + rng.random_range(0..3)).saturating_sub(1)
         }
         350..900 => evenly(rng, 1.0, 4097.0),
@@ -277,9 +283,9 @@ struct Op {
 }
 
 impl Op {
-    fn new(rng: &mut ChaCha8Rng, longest: usize) -> Self {
+    fn new(rng: &mut ChaCha8Rng, longest: usize, edges: &[usize]) -> Self {
         let kind = [Kind::Send, Kind::Write, Kind::Read][rng.random_range(0..3)];
-        let length = length(rng, longest);
+        let length = length(rng, longest, edges);
         let parts = rng.random_range(1..=4);
         let pieces = split(rng, length, parts);
         let more = if rng.random_bool(0.3) { rng.random_range(0..200) } else { 0 };
@@ -363,6 +369,9 @@ struct Line {
     memory: [[Memory; 2]; 2],
     /// By sending side.
     ways: [Way; 2],
+    edges: &'static [usize],
+    /// [`Side::read`].
+    read: [Option<Arc<dyn Fn() + Send + Sync>>; 2],
     fragile: bool,
     /// It has failed.
     broken: bool,
@@ -429,7 +438,7 @@ impl Line {
         }
         let way = &mut self.ways[from];
         while way.left > 0 && way.upcoming.len() < AHEAD {
-            way.upcoming.push_back(Op::new(&mut way.plan, longest));
+            way.upcoming.push_back(Op::new(&mut way.plan, longest, self.edges));
             way.left -= 1;
         }
         let receives = self.post_receives(from, rng, longest);
@@ -457,6 +466,9 @@ impl Line {
             way.receives.push_back(Receive { number: way.receive_number, places, expect: None });
         }
         self.qps[1 - from].post_recv(&list).unwrap_or_else(|e| panic!("{}: receives: {e:?}", self.name(from)));
+        if let Some(read) = self.read[1 - from].as_ref().filter(|_| !list.is_empty()) {
+            read();
+        }
         !list.is_empty()
     }
     fn post_sends(&mut self, from: usize, rng: &mut ChaCha8Rng, tally: &mut Tally) -> bool {
@@ -766,7 +778,18 @@ fn connect(rig: &Rig, traffic: &Traffic, queues: &[Queues; 2], caps: [QpCap; 2],
         number: 0,
         receive_number: 0,
     });
-    Line { name, pair, qps, caps, memory, ways, fragile: traffic.fragile, broken: false }
+    Line {
+        name,
+        pair,
+        qps,
+        caps,
+        memory,
+        ways,
+        edges: traffic.edges,
+        read: sides.map(|side| side.read.clone()),
+        fragile: traffic.fragile,
+        broken: false,
+    }
 }
 
 /// Takes completions of both sides; how many.
@@ -854,4 +877,40 @@ pub fn run(rig: &Rig, traffic: &Traffic) -> (Tally, Vec<[QpAttr; 2]>) {
         }
     }
     (tally, failed)
+}
+
+/// Connections and the longest message of each round: long messages want much memory, which many connections do not have.
+pub const PLAN: [(usize, usize); 3] = [(3, 1 << 17), (1, 1 << 20), (30, 1 << 13)];
+
+/// Runs rounds of traffic on two simulated adapters until there were so many operations, each with other connections, and as much of them and messages as long as the next of `plan` says. The
+/// adapters are empty after each.
+pub fn rounds(name: &str, setup: &Setup, traffic: &Traffic, plan: &[(usize, usize)]) -> Tally {
+    let start = Instant::now();
+    let served = Served::with(setup);
+    let mut rng = ChaCha8Rng::seed_from_u64(traffic.seed);
+    let mut all = Tally::default();
+    let mut round = 0;
+    while all.operations < traffic.operations as u64 {
+        let (connections, longest) = plan[round % plan.len()];
+        let left = traffic.operations - all.operations as usize;
+        let operations = left.min((traffic.operations / 20).max(1000).min(traffic.operations / plan.len()));
+        let traffic = Traffic { seed: rng.random(), connections, operations, longest, ..traffic.clone() };
+        let rig = served.rig();
+        all += run(&rig, &traffic).0;
+        rig.assert_empty();
+        drop(rig);
+        served.assert_empty(name);
+        served.assert_well();
+        round += 1;
+    }
+    if traffic.operations > 5000 {
+        served.assert_room();
+    }
+    let cycles = served.cycles();
+    println!("{name}: {all:?} in {round} rounds, {cycles} cycles, {:.1} s", start.elapsed().as_secs_f64());
+    if let Some(faults) = &served.faults {
+        println!("faults: {:?}", [0, 1].map(|direction| faults.counts(direction)));
+    }
+    served.stop();
+    all
 }

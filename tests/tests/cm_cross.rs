@@ -2,12 +2,11 @@
 //! The suite of the connection manager between the two models: a simulated adapter on one side, the host's own TCP on the other, over a TAP. `make tap` runs it
 //! (`tests/tap/cross.sh` makes the namespace, the TAP and the adapter). OPS: operations of the random traffic in each direction, with and without markers.
 use ironwarp_iwcm::MpaOptions;
-use ironwarp_iwcm::Provider;
 use ironwarp_rnic::{Config, Offload, OffloadConfig, Rnic, SocketBus, TcpSettings};
 use ironwarp_soft::{Soft, SoftConfig};
 use ironwarp_tests::{
     conformance::{lives, Rig, Side, SUITE},
-    traffic::{run, Traffic},
+    traffic::{self, run, Traffic},
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -25,7 +24,8 @@ fn adapter(socket: &str) -> Arc<Offload> {
     let bus: Box<dyn ironwarp_rnic::Bus> = Box::new(SocketBus::connect(socket, BOUND).expect("connected"));
     // where the wire has faults TIME-WAIT must outlive a FIN that is sent again
     let two_msl_us = if std::env::var_os("CROSS_FAULTS").is_some_and(|faults| !faults.is_empty()) { 60_000_000 } else { 1000 };
-    let tcp = TcpSettings { two_msl_us: Some(two_msl_us), ..TcpSettings::default() };
+    // a listener may have 30 connections at once
+    let tcp = TcpSettings { two_msl_us: Some(two_msl_us), spare_slots: Some(2), ..TcpSettings::default() };
     let config = Config { tcp, command_timeout: BOUND, reset_timeout: BOUND, ..Config::default() };
     let mut rnic = Rnic::attach(bus, config).expect("attach");
     rnic.address_add(ADAPTER, 24, None).expect("address");
@@ -39,7 +39,7 @@ fn adapter_and_host_tcp_pass_the_suite_against_each_other() {
     let socket = std::env::var("IRONWARP_CROSS").expect("IRONWARP_CROSS: the adapter's socket; run tests/tap/cross.sh");
     let adapter = adapter(&socket);
     let soft = Soft::new(SoftConfig::default());
-    let offloaded = || Side::new(&adapter, Provider::query(&*adapter).addresses[0]);
+    let offloaded = || Side::adapter(&adapter);
     let integrated = || Side::new(&soft, IpAddr::V4(HOST));
     let count = ironwarp_tests::count("CM_LIVES", 40);
     let only = std::env::var("ONLY").ok();
@@ -79,13 +79,13 @@ fn adapter_and_host_tcp_move_what_they_are_asked_to() {
         let mpa = MpaOptions { markers, ..MpaOptions::default() };
         // a FIN that a slow wire loses is sent again only after seconds
         let soft = Soft::new(SoftConfig { mpa, close_timeout: BOUND, ..SoftConfig::default() });
-        let offloaded = || Side::new(&adapter, Provider::query(&*adapter).addresses[0]);
+        let offloaded = || Side::adapter(&adapter);
         let integrated = || Side::new(&soft, IpAddr::V4(HOST));
         for (direction, rig) in [
             ("the adapter connects", Rig { client: offloaded(), server: integrated() }),
             ("the host connects", Rig { client: integrated(), server: offloaded() }),
         ] {
-            for (connections, longest) in [(3, 1 << 16), (20, 1 << 13)] {
+            for (connections, longest) in traffic::PLAN {
                 let traffic = Traffic { seed: seed + n as u64, connections, operations, longest, ..Traffic::default() };
                 let (tally, _) = run(&rig, &traffic);
                 println!("{direction}, markers {markers}: {tally:?}");

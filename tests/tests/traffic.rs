@@ -4,48 +4,14 @@ use ironwarp_sim::wire::{Fault, FaultRates};
 use ironwarp_tests::{
     count, seed,
     served::{Served, Setup},
-    traffic::{run, Tally, Traffic},
+    traffic::{rounds, run, Traffic, PLAN},
 };
 use ironwarp_verbs::{QpState, Terminate};
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use std::time::Instant;
-
-/// Rounds of traffic until there were so many operations, each with other connections; the adapters are empty after each.
-fn rounds(name: &str, setup: &Setup, operations: usize, seed: u64) -> Tally {
-    let start = Instant::now();
-    let served = Served::with(setup);
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut all = Tally::default();
-    let mut round = 0;
-    while all.operations < operations as u64 {
-        let connections = [3, 1, 30][round % 3];
-        let left = operations - all.operations as usize;
-        // long messages want much memory, which many connections do not have
-        let longest = [1 << 17, 1 << 20, 1 << 13][round % 3];
-        let operations = left.min((operations / 20).max(1000).min(operations / 3));
-        let traffic = Traffic { seed: rng.random(), connections, operations, longest, ..Traffic::default() };
-        let rig = served.rig();
-        all += run(&rig, &traffic).0;
-        rig.assert_empty();
-        drop(rig);
-        served.assert_empty(name);
-        served.assert_well(false);
-        round += 1;
-    }
-    served.assert_well(operations > 5000);
-    let cycles = served.cycles();
-    println!("{name}: {all:?} in {round} rounds, {cycles} cycles, {:.1} s", start.elapsed().as_secs_f64());
-    if let Some(faults) = &served.faults {
-        println!("faults: {:?}", [0, 1].map(|direction| faults.counts(direction)));
-    }
-    served.stop();
-    all
-}
 
 fn clean(name: &str, mtu: [u32; 2]) {
     let (operations, seed) = (count("OPS", 90), seed(&format!("--test traffic {name}"), 1));
-    rounds(&format!("MTU {mtu:?}"), &Setup { seed, mtu, ..Setup::default() }, operations, seed);
+    let traffic = Traffic { seed, operations, ..Traffic::default() };
+    rounds(&format!("MTU {mtu:?}"), &Setup { seed, mtu, ..Setup::default() }, &traffic, &PLAN);
 }
 
 fn faulty(name: &str, mtu: [u32; 2]) {
@@ -59,7 +25,8 @@ fn faulty(name: &str, mtu: [u32; 2]) {
         unseen_corruption: 0.002,
         ..FaultRates::default()
     };
-    rounds(&format!("faulty, MTU {mtu:?}"), &Setup { mtu, ..Setup::faulty(seed, rates) }, operations, seed);
+    let traffic = Traffic { seed, operations, ..Traffic::default() };
+    rounds(&format!("faulty, MTU {mtu:?}"), &Setup { mtu, ..Setup::faulty(seed, rates) }, &traffic, &PLAN);
 }
 
 #[test]
@@ -108,5 +75,6 @@ fn damage_that_no_checksum_finds_ends_in_a_terminate_and_the_others_go_on() {
         drop(rig);
         served.assert_empty("damaged");
     }
+    served.assert_room();
     served.stop();
 }
