@@ -517,7 +517,11 @@ fn every_bit_of_the_numbers_that_a_region_belongs_to_counts() {
             assert_eq!(b.ask(bit % 3, good).0, OK);
             assert_eq!(b.ask(bit % 3, Ask { pd: pd ^ 1 << bit, ..good }).0, ASSOCIATION, "bit {bit} of the domain");
             assert_eq!(b.ask(bit % 3, Ask { qpn: qpn ^ 1 << bit, ..good }).0, ASSOCIATION, "bit {bit} of the queue pair");
+            let invalidate = Ask { invalidate: true, ..good };
+            assert_eq!(b.ask(0, Ask { pd: pd ^ 1 << bit, ..invalidate }).0, ASSOCIATION, "bit {bit} of the domain");
+            assert_eq!(b.ask(0, Ask { qpn: qpn ^ 1 << bit, ..invalidate }).0, ASSOCIATION, "bit {bit} of the queue pair");
         }
+        assert_eq!(b.ask(0, Ask { invalidate: true, pd, qpn, ..check(stag, 0, 1) }).0, OK);
     }
 }
 
