@@ -10,14 +10,14 @@
 //! bits and urgent pointer 0, checksum over pseudo-header, header and payload. The frame ends where the datagram ends.
 //!
 //! **States** of the building side: `Idle`; `Fill`: payload goes to the slot, shifted to octet 54 or 58 of the frame, and into the sum; `Flush`: what is
-//! left of its last beat; `Sum`: the headers' words into the two sums, a beat (with 4: two parts of one) a clock, the last step being the words
+//! left of its last beat. Meanwhile, or, without so much payload, in `Sum`, the headers' words go into the two sums, a beat (with 4: two parts of one) a clock, the last step being the words
 //! that stand nowhere (length and protocol of the pseudo-header) and the MSS option; `Head`: the header's beats go to the slot, and the sums
 //! are folded and put in. The sending side is a [`FrameReader`] that starts behind the first of them.
 //!
 //! **Waiting.** `segment` waits for a free slot, that is for `out`; inside a segment only for its payload.
 //!
-//! **Timing.** First beat 12 clocks after a segment without payload was taken; with payload, 13 after its last beat. A frame leaves at one beat a clock
-//! without gaps; meanwhile the next one is built, in its beats of payload and 17 clocks (18 with MSS). **Memory:** two slots of 2^S beats
+//! **Timing.** First beat 12 clocks after a segment without payload was taken; with payload, 5 after its last beat, and not before the 13th. A frame leaves at one beat a clock
+//! without gaps; meanwhile the next one is built, in its beats of payload, or 7 if that is more, and 9 clocks (10 with MSS). **Memory:** two slots of 2^S beats
 //! (S = 8: 2048 octets each, 2 block RAMs), output registered; a beat is read only after it was written. `SP1` = S + 1.
 use super::types::{SegmentOut, Tuple};
 use crate::stream::*;
@@ -64,6 +64,8 @@ pub struct SegTx<const S: usize, const SP1: usize> {
     lens: [DFF<Bits<16>>; 2],
     /// Beat of the slot that payload is written to next.
     write_at: DFF<Bits<S>>,
+    /// All of the header is in the sums, or on its way there.
+    summed: DFF<Bit>,
     /// A beat of this payload has come.
     begun: DFF<Bit>,
     broken: DFF<Bit>,
@@ -71,14 +73,20 @@ pub struct SegTx<const S: usize, const SP1: usize> {
     lead: DFF<Bits<48>>,
     prev: DFF<Bits<64>>,
     fresh: DFF<Bit>,
-    /// Four lanes, then the sum of them; and which sums it belongs to.
+    /// Four lanes of the payload, then the sum of them.
     addend: DFF<Bits<64>>,
+    added: DFF<Bit>,
+    part: DFF<Bits<18>>,
+    parted: DFF<Bit>,
+    /// The same of the headers; and which sums it belongs to.
+    head_addend: DFF<Bits<64>>,
     for_ip: DFF<Bit>,
     for_tcp: DFF<Bit>,
-    part: DFF<Bits<18>>,
+    head_part: DFF<Bits<18>>,
     part_ip: DFF<Bit>,
     part_tcp: DFF<Bit>,
     ip_sum: DFF<Bits<20>>,
+    head_sum: DFF<Bits<22>>,
     tcp_sum: DFF<Bits<28>>,
     tuple: Signal<Local, Tuple>,
     // numbers in the order of the wire, first octet in bits 7:0
@@ -115,6 +123,7 @@ pub struct SegTx<const S: usize, const SP1: usize> {
     in_keep: Signal<Local, Bits<8>>,
     in_data: Signal<Local, Bits<64>>,
     taken: Signal<Local, Bit>,
+    summing: Signal<Local, Bit>,
     write: Signal<Local, Bit>,
     write_beat: Signal<Local, Bits<S>>,
     write_data: Signal<Local, Bits<64>>,
@@ -161,6 +170,7 @@ impl<const S: usize, const SP1: usize> Default for SegTx<S, SP1> {
             slot: Default::default(),
             lens: Default::default(),
             write_at: Default::default(),
+            summed: Default::default(),
             begun: Default::default(),
             broken: Default::default(),
             lead: Default::default(),
@@ -169,7 +179,12 @@ impl<const S: usize, const SP1: usize> Default for SegTx<S, SP1> {
             addend: Default::default(),
             for_ip: Default::default(),
             for_tcp: Default::default(),
+            added: Default::default(),
             part: Default::default(),
+            parted: Default::default(),
+            head_addend: Default::default(),
+            head_part: Default::default(),
+            head_sum: Default::default(),
             part_ip: Default::default(),
             part_tcp: Default::default(),
             ip_sum: Default::default(),
@@ -208,6 +223,7 @@ impl<const S: usize, const SP1: usize> Default for SegTx<S, SP1> {
             in_keep: Default::default(),
             in_data: Default::default(),
             taken: Default::default(),
+            summing: Default::default(),
             write: Default::default(),
             write_beat: Default::default(),
             write_data: Default::default(),
@@ -225,7 +241,10 @@ impl<const S: usize, const SP1: usize> Default for SegTx<S, SP1> {
 impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, step, seg, has_mss, ttl, total, frame_len, ident, filled, sent, slot, write_at, begun, broken, lead);
+        dff_setup!(
+            self, clock, state, step, seg, has_mss, ttl, total, frame_len, ident, filled, sent, slot, write_at, summed, begun, broken, lead
+        );
+        dff_setup!(self, clock, added, parted, head_addend, head_part, head_sum);
         dff_setup!(self, clock, prev, fresh, addend, for_ip, for_tcp, part, part_ip, part_tcp, ip_sum, tcp_sum);
         for i in 0..2 {
             self.lens[i].clock.next = self.clock.val();
@@ -315,7 +334,7 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
             self.pseudo.next = self.pseudo.val() | 0x0402_0000_0000_0000_u64;
         }
         self.beat_at.next = self.step.q.val();
-        if (self.state.q.val() == SegTxState::Sum) & (self.step.q.val() < 4) {
+        if (self.state.q.val() != SegTxState::Head) & (self.step.q.val() < 4) {
             self.beat_at.next = self.step.q.val() + 1;
         }
         self.beat.next = self.beats[0].val();
@@ -345,6 +364,7 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
         self.cnt_tcp_out_segs.next = false;
         self.cnt_tcp_out_rsts.next = false;
         self.taken.next = false;
+        self.summing.next = false;
         self.write.next = false;
         self.write_beat.next = self.write_at.q.val();
         self.write_data.next = self.prev.q.val() >> 16;
@@ -353,15 +373,20 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
         }
         self.fresh.d.next = false;
         self.addend.d.next = self.prev.q.val();
+        self.added.d.next = self.fresh.q.val();
+        self.parted.d.next = self.added.q.val();
+        if self.parted.q.val() {
+            self.tcp_sum.d.next = self.tcp_sum.q.val() + bit_cast::<28, 18>(self.part.q.val());
+        }
         self.for_ip.d.next = false;
-        self.for_tcp.d.next = self.fresh.q.val();
+        self.for_tcp.d.next = false;
         self.part_ip.d.next = self.for_ip.q.val();
         self.part_tcp.d.next = self.for_tcp.q.val();
         if self.part_ip.q.val() {
-            self.ip_sum.d.next = self.ip_sum.q.val() + bit_cast::<20, 18>(self.part.q.val());
+            self.ip_sum.d.next = self.ip_sum.q.val() + bit_cast::<20, 18>(self.head_part.q.val());
         }
         if self.part_tcp.q.val() {
-            self.tcp_sum.d.next = self.tcp_sum.q.val() + bit_cast::<28, 18>(self.part.q.val());
+            self.head_sum.d.next = self.head_sum.q.val() + bit_cast::<22, 18>(self.head_part.q.val());
         }
         match self.state.q.val() {
             SegTxState::Idle => {
@@ -377,11 +402,13 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
                 if !self.ip_ttl.val().any() {
                     self.ttl.d.next = 64.into();
                 }
+                self.summed.d.next = false;
                 self.begun.d.next = false;
                 self.broken.d.next = false;
                 self.lead.d.next = 0.into();
                 self.step.d.next = 0.into();
                 self.ip_sum.d.next = 0.into();
+                self.head_sum.d.next = 0.into();
                 self.tcp_sum.d.next = 0.into();
                 if self.segment.valid.val() & !self.slots.val().get_bit(1) {
                     self.state.d.next = SegTxState::Sum;
@@ -393,6 +420,7 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
             SegTxState::Fill => {
                 self.payload.ready.next = true;
                 self.taken.next = self.payload.valid.val();
+                self.summing.next = !self.summed.q.val();
                 if self.payload.valid.val() & self.payload.beat.val().last {
                     self.broken.d.next = self.payload.beat.val().error;
                     self.state.d.next = SegTxState::Flush;
@@ -401,28 +429,18 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
             SegTxState::Flush => {
                 self.write.next = true;
                 self.state.d.next = SegTxState::Sum;
+                if self.summed.q.val() {
+                    self.state.d.next = SegTxState::Head;
+                }
                 if self.broken.q.val() | (self.total.q.val() > self.capacity.val()) {
                     self.dropped.next = true;
-                    self.for_tcp.d.next = false;
+                    self.added.d.next = false;
                     self.state.d.next = SegTxState::Idle;
                 }
             }
             SegTxState::Sum => {
-                self.step.d.next = self.step.q.val() + 1;
-                for i in 0..8 {
-                    if self.step.q.val().index() == i {
-                        self.addend.d.next = self.beat.val() & self.masks[i].val();
-                    }
-                }
-                self.for_ip.d.next = self.step.q.val() < 4;
-                self.for_tcp.d.next = self.step.q.val() > 1;
-                // a word is in its sum 3 clocks later; twice folded is enough for what the sums can be
-                if self.step.q.val() > 5 {
-                    self.ip_sum.d.next = bit_cast::<20, 16>(self.ip_sum.q.val().get_bits::<16>(0))
-                        + bit_cast::<20, 4>(self.ip_sum.q.val().get_bits::<4>(16));
-                }
+                self.summing.next = true;
                 if self.step.q.val() == 7 {
-                    self.addend.d.next = self.pseudo.val();
                     self.state.d.next = SegTxState::Head;
                 }
             }
@@ -445,7 +463,9 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
                 } else if self.step.q.val() == 6 {
                     self.write_data.next = self.beat.val() | (bit_cast::<64, 16>(self.tcp_check.val()) << 16);
                 }
-                if (self.step.q.val() == 2) | (self.step.q.val() == 3) {
+                if self.step.q.val() == 2 {
+                    self.tcp_sum.d.next = self.tcp_sum.q.val() + bit_cast::<28, 22>(self.head_sum.q.val());
+                } else if (self.step.q.val() == 3) | (self.step.q.val() == 4) {
                     self.tcp_sum.d.next = bit_cast::<28, 16>(self.tcp_sum.q.val().get_bits::<16>(0))
                         + bit_cast::<28, 12>(self.tcp_sum.q.val().get_bits::<12>(16));
                 }
@@ -456,6 +476,25 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
             }
             _ => {
                 self.state.d.next = SegTxState::Idle;
+            }
+        }
+        if self.summing.val() {
+            self.step.d.next = self.step.q.val() + 1;
+            for i in 0..8 {
+                if self.step.q.val().index() == i {
+                    self.head_addend.d.next = self.beat.val() & self.masks[i].val();
+                }
+            }
+            self.for_ip.d.next = self.step.q.val() < 4;
+            self.for_tcp.d.next = self.step.q.val() > 1;
+            // a word is in its sum 3 clocks later; twice folded is enough for what the sums can be
+            if self.step.q.val() > 5 {
+                self.ip_sum.d.next =
+                    bit_cast::<20, 16>(self.ip_sum.q.val().get_bits::<16>(0)) + bit_cast::<20, 4>(self.ip_sum.q.val().get_bits::<4>(16));
+            }
+            if self.step.q.val() == 7 {
+                self.head_addend.d.next = self.pseudo.val();
+                self.summed.d.next = true;
             }
         }
         self.cnt_ip4_out_pkts.next = self.cnt_tcp_out_segs.val();
@@ -479,6 +518,10 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
             + bit_cast::<18, 16>(self.addend.q.val().get_bits::<16>(16))
             + bit_cast::<18, 16>(self.addend.q.val().get_bits::<16>(32))
             + bit_cast::<18, 16>(self.addend.q.val().get_bits::<16>(48));
+        self.head_part.d.next = bit_cast::<18, 16>(self.head_addend.q.val().get_bits::<16>(0))
+            + bit_cast::<18, 16>(self.head_addend.q.val().get_bits::<16>(16))
+            + bit_cast::<18, 16>(self.head_addend.q.val().get_bits::<16>(32))
+            + bit_cast::<18, 16>(self.head_addend.q.val().get_bits::<16>(48));
         self.write_address.next = bit_cast::<SP1, S>(self.write_beat.val());
         if self.slot.q.val() {
             self.write_address.next = self.write_address.val() | self.upper.val();
@@ -508,6 +551,8 @@ impl<const S: usize, const SP1: usize> Logic for SegTx<S, SP1> {
         if self.reset.val() {
             self.state.d.next = SegTxState::Idle;
             self.fresh.d.next = false;
+            self.added.d.next = false;
+            self.parted.d.next = false;
             self.for_ip.d.next = false;
             self.for_tcp.d.next = false;
             self.part_ip.d.next = false;
