@@ -99,6 +99,7 @@ pub static CATALOG: &[Entry] = &[
     both("seg_tx", |n| elaborate(n, Box::<crate::tcp::seg_tx::SegTx<8, 9>>::default())),
     both("tcp_rx", |n| elaborate(n, Box::<crate::tcp::rx::TcpRx<5, 5, 4, 6>>::default())),
     both("tcp_tx", |n| elaborate(n, Box::<crate::tcp::tx::TcpTx<5, 6, 7, 10>>::default())),
+    both("note_queue", |n| elaborate(n, Box::<crate::tcp::note_queue::NoteQueue>::default())),
     both("tx_mux", |n| elaborate(n, Box::<crate::net::tx_mux::TxMux<4>>::default())),
     both("deadlines", |n| elaborate(n, Box::<crate::tcp::deadlines::Deadlines<6>>::default())),
     both("isn", |n| elaborate(n, Box::<crate::tcp::isn::Isn>::default())),

@@ -27,13 +27,14 @@
 //! * `reassembly` lets everything through between `seg_rx` and `rx`. When it offers again what it has held, it stands in the place of `seg_rx`: nobody
 //!   waits for it who would not wait for `seg_rx`. What `rx` tells it are pulses, which are never refused.
 //! * `rules` answer within 20 clocks, and who has asked takes the answer whatever else it waits for.
+//! * `segment_out` is one place for a segment, so that `tx` goes on while `seg_tx` is at the one before; its payload is asked for as soon as it is known.
 //! * `rx_to_tx`: `tx` takes it before all but what has waited for 31 of its messages, and waits for nothing that `rx` must do: its own notes to `rx` are at most one for each note of `rx` and
 //!   the one in hand, so the 32 places of `tx_to_rx` behind the three of `rx_to_tx` never fill while `rx` waits. Three are enough: one holds what `tx` is at, two what
 //!   one segment makes `rx` say; what `rx` has no room for waits as frames in the receive buffer, which has 256 places of its own.
 //! * `cm_to_tx`: `tx` never waits for the manager.
 //!
 //! **Memory.** Block RAM: `tx_to_rx` (32 x 50 bits), `tx_to_cm` (4 * 2^C x 18), `cm_to_rx` (32 x 34), `faults` (2 * 2^C x 16), one or two each; the pool of `reassembly` (6). `cm_to_tx` is
-//! distributed, `rx_to_tx` three registers in a row.
+//! distributed, `rx_to_tx` three registers in a row, `segment_out` one.
 use crate::cm::conn::Conn;
 use crate::cm::messages::*;
 use crate::cm::port_types::{PortReply, PortRequest};
@@ -51,6 +52,7 @@ use crate::stream::*;
 use crate::tcp::deadlines::Deadlines;
 use crate::tcp::isn::Isn;
 use crate::tcp::lookup::Lookup;
+use crate::tcp::note_queue::NoteQueue;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::rx::TcpRx;
 use crate::tcp::seg_rx::SegRx;
@@ -145,6 +147,7 @@ pub struct Connections<
     pub answer: ChanSink<NeighborAnswer>,
     pub notice: Signal<In, NeighborNotice>,
     pub notice_valid: Signal<In, Bit>,
+    pub neighbors_changed: Signal<In, Bit>,
     pub cnt_tcp_out_segs: Signal<Out, Bit>,
     pub cnt_tcp_out_rsts: Signal<Out, Bit>,
     pub cnt_ip4_out_pkts: Signal<Out, Bit>,
@@ -198,9 +201,8 @@ pub struct Connections<
     payload_out: PayloadOutMerge,
     conn: Conn<C, C1, CN, L, C, CN, D>,
     cm_deadlines: Deadlines<C>,
-    rx_to_tx: ChanSlot<RxToTx>,
-    rx_to_tx_second: ChanSlot<RxToTx>,
-    rx_to_tx_third: ChanSlot<RxToTx>,
+    rx_to_tx: NoteQueue,
+    segment_out: ChanSlot<SegmentOut>,
     tx_to_rx: ChanFifo<TxToRx, 5, 6>,
     tx_to_cm: ChanFifo<TxToCm, C2, C3>,
     cm_to_rx: ChanFifo<CmToRx, 5, 6>,
@@ -229,7 +231,7 @@ impl<
     fn update(&mut self) {
         clock!(self, clock, syn_guard, rules, rule_share, conn_denied);
         clock!(self, clock, seg_rx, reassembly, lookup, rx, tx, isn, tx_deadlines, seg_tx, start_rx, start_tx, conn, cm_deadlines);
-        clock!(self, clock, rx_to_tx, rx_to_tx_second, rx_to_tx_third, tx_to_rx, tx_to_cm, cm_to_rx, cm_to_tx, faults);
+        clock!(self, clock, rx_to_tx, segment_out, tx_to_rx, tx_to_cm, cm_to_rx, cm_to_tx, faults);
         clock!(self, clock, payload_in, payload_out);
         self.payload_out.reset.next = self.reset.val();
         self.seg_rx.reset.next = self.reset.val();
@@ -249,8 +251,7 @@ impl<
         self.conn.reset.next = self.reset.val();
         self.cm_deadlines.reset.next = self.reset.val();
         self.rx_to_tx.reset.next = self.reset.val();
-        self.rx_to_tx_second.reset.next = self.reset.val();
-        self.rx_to_tx_third.reset.next = self.reset.val();
+        self.segment_out.reset.next = self.reset.val();
         self.tx_to_rx.reset.next = self.reset.val();
         self.tx_to_cm.reset.next = self.reset.val();
         self.cm_to_rx.reset.next = self.reset.val();
@@ -332,9 +333,7 @@ impl<
 
         // the engines among themselves
         ChanSrc::<RxToTx>::join(&mut self.rx.to_tx, &mut self.rx_to_tx.inp);
-        ChanSrc::<RxToTx>::join(&mut self.rx_to_tx.out, &mut self.rx_to_tx_second.inp);
-        ChanSrc::<RxToTx>::join(&mut self.rx_to_tx_second.out, &mut self.rx_to_tx_third.inp);
-        ChanSrc::<RxToTx>::join(&mut self.rx_to_tx_third.out, &mut self.tx.from_rx);
+        ChanSrc::<RxToTx>::join(&mut self.rx_to_tx.out, &mut self.tx.from_rx);
         ChanSrc::<TxToRx>::join(&mut self.tx.to_rx, &mut self.tx_to_rx.inp);
         ChanSrc::<TxToRx>::join(&mut self.tx_to_rx.out, &mut self.rx.from_tx);
         ChanSrc::<RxToCm>::join(&mut self.rx.to_cm, &mut self.conn.from_rx);
@@ -374,7 +373,9 @@ impl<
         ChanSink::<NeighborAnswer>::link(&mut self.answer, &mut self.tx.answer);
         self.tx.notice.next = self.notice.val();
         self.tx.notice_valid.next = self.notice_valid.val();
-        ChanSrc::<SegmentOut>::join(&mut self.tx.segment, &mut self.seg_tx.segment);
+        self.tx.neighbors_changed.next = self.neighbors_changed.val();
+        ChanSrc::<SegmentOut>::join(&mut self.tx.segment, &mut self.segment_out.inp);
+        ChanSrc::<SegmentOut>::join(&mut self.segment_out.out, &mut self.seg_tx.segment);
         ChanSrc::<PayloadOut>::join(&mut self.tx.payload, &mut self.payload_out.ask);
         ChanSrc::<PayloadOut>::join(&mut self.payload_out.start_ask, &mut self.start_tx.payload);
         StreamSrc::join(&mut self.start_tx.out, &mut self.payload_out.start);

@@ -829,6 +829,7 @@ impl<
         }
         self.connections.notice.next = self.arp.notice.val();
         self.connections.notice_valid.next = self.arp.notice_valid.val();
+        self.connections.neighbors_changed.next = self.arp.changed.val();
         ChanSrc::<DmaRequest>::join(&mut self.connections.rd_req, &mut self.dma_read.req[4]);
         ChanSrc::<DmaBeat>::join(&mut self.dma_read.beat[4], &mut self.connections.rd_beat);
         ChanSrc::<DmaRequest>::join(&mut self.connections.wr_req, &mut self.dma_write.req[3]);

@@ -6,7 +6,7 @@
 //! second client comes through an arbiter in front of `query`, which holds its choice until the answer is out. `notice_valid` shows for
 //! one clock that the resolution of a missed address has ended; it has no ready, every user listens always. After an answer "not found,
 //! not busy" one notice for that address follows. Users keep the IP address and ask again for each packet, so that a changed MAC
-//! address takes effect with the next one (ARP-9). `recheck` in a query makes a resolved entry unresolved and polls it (ARP-11).
+//! address takes effect with the next one (ARP-9), or watch `changed`, which is high in each clock in which an entry changes. `recheck` in a query makes a resolved entry unresolved and polls it (ARP-11).
 //! `out` are whole frames of 60 octets. Wanted: `arp_timeout` and `arp_retry` below 2^31 microseconds.
 //!
 //! **Rules.** A packet first updates the entry of its sender, whatever the opcode, then adds the sender if the target is ours, then is
@@ -67,6 +67,7 @@ pub struct Arp<const A: usize> {
     pub answer: ChanSrc<NeighborAnswer>,
     pub notice: Signal<Out, NeighborNotice>,
     pub notice_valid: Signal<Out, Bit>,
+    pub changed: Signal<Out, Bit>,
     pub out: StreamSrc,
     pub cnt_arp_in_requests: Signal<Out, Bit>,
     pub cnt_arp_in_replies: Signal<Out, Bit>,
@@ -155,6 +156,7 @@ impl<const A: usize> Default for Arp<A> {
             answer: Default::default(),
             notice: Default::default(),
             notice_valid: Default::default(),
+            changed: Default::default(),
             out: Default::default(),
             cnt_arp_in_requests: Default::default(),
             cnt_arp_in_replies: Default::default(),
@@ -468,6 +470,7 @@ impl<const A: usize> Logic for Arp<A> {
         self.ram.write_address.next = self.slot.q.val();
         self.ram.write_data.next = self.entry.val();
         self.ram.write_enable.next = self.write.val();
+        self.changed.next = self.write.val();
 
         // the frame
         self.sender_ip.next = self.row_mac.val().get_bits::<32>(0);

@@ -3,6 +3,7 @@
 pub mod deadlines;
 pub mod isn;
 pub mod lookup;
+pub mod note_queue;
 pub mod reassembly;
 pub mod rx;
 pub mod seg_rx;

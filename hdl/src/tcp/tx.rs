@@ -31,11 +31,14 @@
 //!   these troubles at a time.
 //! * Neighbour missing: the connection waits, `notice` sends it on. Resolution failed or no route: `Unreachable` before the handshake is complete,
 //!   else the retransmission timer goes on. A stateless segment or RST is dropped. A destination of our own has `own_mac`.
+//! * The way is asked for once while one connection is at hand; again after `neighbors_changed` (ARP-9), for a `recheck`, and after 1024 clocks, for addresses of our own may change too.
+//! * Payload in order that asks for an ACK (`soft`) has it with the second such segment, with what leaves anyway, 64 clocks later, or as soon as another connection is worked on (TCP-18).
 //!
-//! **States**: a job is Load (context to registers), then by its kind Rx, Cm, Timer, Notice or Send, then Store and Finish.
-//! **Timing** in clocks, Load to Finish: Update 17, 5 more for each FPDU that it acknowledges, with an RTT sample up to 12 more, 2 or 3 when cwnd grows, 3 when the timer changes; Answer 12, Open 15 and
-//! the ISN's time, a command 12, a time-out 14 or 15. A segment 29 and the neighbour's time (6 from a query where ARP finds it in its own place), 3 more if
-//! it starts the timer: one every 35. An FPDU is queued in 3, and takes 2 more than other segments. A turn with nothing to send 18. A notice visits all connections, 3 clocks each and 5 more for each that waits, but only if one does.
+//! **States**: a job is Load (the numbers of the connection before go to memory, this one's come; nothing is done if it is the same one), then by its kind Rx, Cm, Timer, Notice or Send, then Finish. `Keep` is a Load
+//! whose numbers nobody wants: before a stateless segment and a search for who waits, which need the registers. What memory has of the connection at hand is old, but for the few bits in `quick`.
+//! **Timing** in clocks, from one Idle to the next, 5 more if it is another connection than the last: Update 7, 3 more for each FPDU that it acknowledges, with an RTT sample up to 11 more, 2 or 3 when cwnd grows, 3 when the
+//! timer changes; Answer 3, Open 6 and the ISN's time, a command 3, a time-out 5 or 6. A segment 13, a whole FPDU 10, 3 more if it starts the timer, 9 and the neighbour's time more (6 from a query where ARP finds it in its own
+//! place) if the way is not known: in a row one every 14, or 11. An FPDU is queued in 2. A turn with nothing to send 10. A notice visits all connections, 3 clocks each and 15 more for each that waits, but only if one does.
 //! **Memory**: 2^CP2 x (160 + 56) bits and 2^CP5 x 79 bits of block RAM (C = 5: 7 and 5 DP16KD), 2^C x 14 bits, the queue of 2^C entries; `ready` is low for 4 * 2^C clocks after
 //! reset, in which all connections become free. CP1 = C + 1 and so on.
 use super::types::*;
@@ -164,7 +167,8 @@ pub enum TcpTxJob {
     Timer,
     Notice,
     Send,
-    Fpdu,
+    /// The row at hand goes to memory.
+    Keep,
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
@@ -207,7 +211,6 @@ pub enum TcpTxStep {
     Pop2,
     Pop3,
     Pop4,
-    Pop5,
     AckTimer,
     CmAct,
     NoticeAct,
@@ -215,11 +218,11 @@ pub enum TcpTxStep {
     Expire1,
     Expire2,
     SendAct,
-    FpduWait,
     FpduAct,
     Plan1,
     Plan2,
     Plan3,
+    Whole,
     Data1,
     Data2,
     Data3,
@@ -240,7 +243,6 @@ pub enum TcpTxStep {
     ArmShift,
     ArmAt,
     SetTimer,
-    Store,
     Finish,
 }
 
@@ -276,6 +278,8 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize, const CP5: 
     pub answer: ChanSink<NeighborAnswer>,
     pub notice: Signal<In, NeighborNotice>,
     pub notice_valid: Signal<In, Bit>,
+    /// Something of what the neighbour service knows has changed.
+    pub neighbors_changed: Signal<In, Bit>,
     pub deadline: ChanSrc<DeadlineSet>,
     pub expired: ChanSink<Bits<16>>,
     pub cnt_tcp_retrans_segs: Signal<Out, Bit>,
@@ -284,9 +288,9 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize, const CP5: 
     pub cnt_tcp_challenge_acks: Signal<Out, Bit>,
     pub cnt_tcp_no_neighbor: Signal<Out, Bit>,
     next_hop: NextHop,
-    control: RowWords<TcpTxControl, C, 2, 26>,
+    control: RowSwap<TcpTxControl, C, 2, 26>,
     lines: BlockRam<TcpTxLine, CP2>,
-    rings: RowWords<TcpTxRing, C, 2, 30>,
+    rings: RowSwap<TcpTxRing, C, 2, 30>,
     quick: RAM<TcpTxQuick, C>,
     fpdus: BlockRam<TcpTxFpdu, CP5>,
     /// Connections that have something to do; each at most once (`queued`), so there is always room.
@@ -294,7 +298,10 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize, const CP5: 
     notices: ChanFifo<TcpTxNotice, 4, 5>,
     step: DFF<TcpTxStep>,
     job: DFF<TcpTxJob>,
+    /// Whose numbers are in the registers, if `held`; of whom they are wanted.
     index: DFF<Bits<C>>,
+    held: DFF<Bit>,
+    wanted: DFF<Bits<C>>,
     line: DFF<Bits<3>>,
     /// The connection is to be queued when it is stored.
     push: DFF<Bit>,
@@ -309,6 +316,9 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize, const CP5: 
     scan_at: DFF<Bits<C>>,
     lost: DFF<Bit>,
     some_wait: DFF<Bit>,
+    /// The connection at hand has had payload in order that is not acknowledged; clocks since.
+    owing: DFF<Bit>,
+    owing_age: DFF<Bits<6>>,
     // the connection at hand
     ctl: DFF<TcpTxControl>,
     ring: DFF<TcpTxRing>,
@@ -342,6 +352,7 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize, const CP5: 
     peer_mss: DFF<Bits<16>>,
     fresh: DFF<Bit>,
     turned: DFF<Bit>,
+    same_wnd: DFF<Bit>,
     outstanding: DFF<Bit>,
     grow: DFF<Bit>,
     slow: DFF<Bit>,
@@ -366,6 +377,10 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize, const CP5: 
     can_fin: DFF<Bit>,
     can_syn: DFF<Bit>,
     whole: DFF<Bit>,
+    /// The FPDU fits into a segment; it is at its first octet; there is room for it.
+    fits: DFF<Bit>,
+    first_octet: DFF<Bit>,
+    enough: DFF<Bit>,
     fin_rides: DFF<Bit>,
     want: DFF<Bit>,
     /// The piece is of an FPDU. Octets of it before NXT; its last place for a cut; how much may be sent up to that place; nothing of it may be cut.
@@ -388,6 +403,10 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize, const CP5: 
     hop: DFF<Bits<32>>,
     source: DFF<Bits<32>>,
     mac: DFF<Bits<48>>,
+    /// `mac` is the way of the connection at hand; for so many clocks. Nothing has changed since it was asked for.
+    way_known: DFF<Bit>,
+    way_age: DFF<Bits<10>>,
+    way_fresh: DFF<Bit>,
     /// An FPDU is perhaps being made once more.
     remaking: DFF<Bit>,
     segment_done: DFF<Bit>,
@@ -410,6 +429,8 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize, const CP5: 
     piece_seq: Signal<Local, Bits<32>>,
     none_left: Signal<Local, Bit>,
     fpdu_slot: Signal<Local, Bits<6>>,
+    send_slot: Signal<Local, Bits<6>>,
+    head_next: Signal<Local, Bits<6>>,
     fpdu_low: Signal<Local, Bits<5>>,
     send_low: Signal<Local, Bits<5>>,
     ring_head: Signal<Local, Bits<6>>,
@@ -436,14 +457,24 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize, const CP5: 
     ports: Signal<Local, Bits<32>>,
     write: Signal<Local, TcpTxLine>,
     line_bits: Signal<Local, Bits<2>>,
-    address: Signal<Local, Bits<CP2>>,
+    store_bits: Signal<Local, Bits<2>>,
+    store: Signal<Local, Bit>,
+    store_index: Signal<Local, Bits<C>>,
+    next_job: Signal<Local, TcpTxJob>,
+    next_index: Signal<Local, Bits<C>>,
+    chosen: Signal<Local, Bit>,
+    starts: Signal<Local, Bit>,
+    way_ok: Signal<Local, Bit>,
+    own_fpdu: Signal<Local, Bit>,
+    ack_waits: Signal<Local, Bit>,
+    pay: Signal<Local, Bit>,
+    known_low: Signal<Local, Bits<6>>,
     emss: Signal<Local, Bits<32>>,
     window_first: Signal<Local, Bits<32>>,
     send_size: Signal<Local, Bits<16>>,
     challenge_ok: Signal<Local, Bit>,
     all_timed: Signal<Local, Bit>,
     still_out: Signal<Local, Bit>,
-    timer_job: Signal<Local, Bit>,
     more_backoff: Signal<Local, Bits<8>>,
     half: Signal<Local, Bits<32>>,
     twice: Signal<Local, Bits<32>>,
@@ -467,12 +498,17 @@ pub struct TcpTx<const C: usize, const CP1: usize, const CP2: usize, const CP5: 
 impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic for TcpTx<C, CP1, CP2, CP5> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, step, job, index, line, push, turn, timer_turn, patience, scanning, scan_all, scan_at, lost, some_wait);
+        dff_setup!(
+            self, clock, step, job, index, held, wanted, line, push, turn, timer_turn, patience, scanning, scan_all, scan_at, lost,
+            some_wait
+        );
         dff_setup!(self, clock, ctl, tuple, rcv_nxt, timer_at, iss, una, nxt, max, wnd, max_wnd, cwnd, ssthresh, acc);
         dff_setup!(self, clock, first_tx, rtt_seq, rtt_start, rto, srtt, rttvar, gained, left, behind, untimed);
         dff_setup!(self, clock, peer_mss, fresh, turned, outstanding, grow, slow, over, work, negative, doublings, old);
         dff_setup!(self, clock, remaking, ring, piece, data, beyond_start, last_cut, cut_room, idle);
         dff_setup!(self, clock, flight, limit, offset, in_flight, room, rest, len, beyond, again, more, at_end);
+        dff_setup!(self, clock, owing, owing_age, same_wnd);
+        dff_setup!(self, clock, way_known, way_age, way_fresh, fits, first_octet, enough);
         dff_setup!(self, clock, can_data, can_fin, can_syn, whole, fin_rides, want, seq, after, ahead, flags, skip, takes, octet);
         dff_setup!(self, clock, probing, no_route, hop, source, mac, segment_done, payload_done, spent, period, period_age, own_mss);
         clock!(self, clock, next_hop, queue, notices, control, rings);
@@ -585,32 +621,32 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
             self.send_size.next = self.peer_mss.q.val();
         }
 
-        // memory
+        // memory: the row that goes, a word a clock behind the one that comes
         self.line_bits.next = self.line.q.val().get_bits::<2>(0);
-        self.address.next = (bit_cast::<CP2, C>(self.index.q.val()) << 2) | bit_cast::<CP2, 2>(self.line_bits.val());
+        self.store_bits.next = self.line_bits.val() - 1;
+        self.store.next = false;
+        self.store_index.next = self.index.q.val();
         self.read.next = self.lines.read_data.val();
         self.ports.next = self.read.val().c;
-        self.lines.read_address.next = self.address.val();
-        self.lines.write_address.next = self.address.val();
-        self.lines.write_enable.next = false;
+        self.lines.read_address.next = (bit_cast::<CP2, C>(self.wanted.q.val()) << 2) | bit_cast::<CP2, 2>(self.line_bits.val());
         self.write.next.a = self.tuple.q.val().local_ip;
         self.write.next.b = self.tuple.q.val().remote_ip;
         self.write.next.c = bit_cast::<32, 16>(self.tuple.q.val().local_port) | (bit_cast::<32, 16>(self.tuple.q.val().remote_port) << 16);
         self.write.next.d = self.rcv_nxt.q.val();
         self.write.next.e = self.timer_at.q.val();
-        if self.line.q.val() == 1 {
+        if self.line.q.val() == 2 {
             self.write.next.a = self.iss.q.val();
             self.write.next.b = self.una.q.val();
             self.write.next.c = self.nxt.q.val();
             self.write.next.d = self.max.q.val();
             self.write.next.e = self.wnd.q.val();
-        } else if self.line.q.val() == 2 {
+        } else if self.line.q.val() == 3 {
             self.write.next.a = self.max_wnd.q.val();
             self.write.next.b = self.cwnd.q.val();
             self.write.next.c = self.ssthresh.q.val();
             self.write.next.d = self.acc.q.val();
             self.write.next.e = self.first_tx.q.val();
-        } else if self.line.q.val() == 3 {
+        } else if self.line.q.val() == 4 {
             self.write.next.a = self.rtt_seq.q.val();
             self.write.next.b = self.rtt_start.q.val();
             self.write.next.c = self.rto.q.val();
@@ -619,29 +655,33 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
         }
         self.lines.write_data.next = self.write.val();
         // FPDUs: `fpdu_slot` of the ring is read and written
-        self.rings.index.next = self.index.q.val();
+        self.rings.index.next = self.wanted.q.val();
         self.rings.word.next = self.line_bits.val();
         self.rings.value.next = self.ring.q.val();
-        self.rings.write.next = false;
         self.known.next = self.quick.read_data.val();
-        self.quick.read_address.next = self.index.q.val();
+        self.quick.read_address.next = self.wanted.q.val();
         self.quick.write_address.next = self.index.q.val();
         self.quick.write_data.next.open = self.ctl.q.val().state == TcpTxState::Open;
         self.quick.write_data.next.waiting = self.ctl.q.val().waiting;
         self.quick.write_data.next.queued = self.ctl.q.val().queued | self.push.q.val();
         self.quick.write_data.next.tail = self.ring_tail.val();
         self.quick.write_enable.next = false;
-        self.fpdu_slot.next = self.ring_unsent.val();
+        self.send_slot.next = self.ring_unsent.val();
         self.piece_seq.next = self.ring.q.val().unsent_seq;
         self.from.next = self.nxt.q.val();
         self.some_fpdu.next = self.ring_unsent.val() != self.ring_tail.val();
         if self.ctl.q.val().resend {
-            self.fpdu_slot.next = self.ring_head.val();
+            self.send_slot.next = self.ring_head.val();
             self.piece_seq.next = self.ring.q.val().head_seq;
             self.from.next = self.una.q.val();
             self.some_fpdu.next = !self.none_left.val();
         }
-        self.send_low.next = self.fpdu_slot.val().get_bits::<5>(0);
+        self.send_low.next = self.send_slot.val().get_bits::<5>(0);
+        self.head_next.next = self.ring_head.val() + 1;
+        self.fpdu_slot.next = self.send_slot.val();
+        if self.job.q.val() == TcpTxJob::Rx {
+            self.fpdu_slot.next = self.ring_head.val();
+        }
         self.quick.write_data.next.send_at = self.send_low.val();
         self.fpdus.write_enable.next = false;
         self.fpdus.write_data.next.fpdu = self.sq.val().fpdu;
@@ -687,10 +727,9 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
         self.cleared.next.emss = self.send_size.val();
         self.cleared.next.frame_len = 0.into();
         self.cleared.next.hop = 0.into();
-        self.control.index.next = self.index.q.val();
+        self.control.index.next = self.wanted.q.val();
         self.control.word.next = self.line_bits.val();
         self.control.value.next = self.ctl.q.val();
-        self.control.write.next = false;
         self.queue.inp.data.next = self.index.q.val();
         self.queue.inp.valid.next = false;
 
@@ -733,14 +772,31 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
         self.payload_ok.next = self.payload_done.q.val() | self.payload.ready.val() | (self.length.val() == 0);
         // the item of an FPDU that is being made once more must not be given to another message yet
         self.owed.next = self.ctl.q.val().tell_emss | ((self.ring.q.val().acked != 0) & !self.remaking.q.val());
+        self.way_ok.next = self.way_known.q.val() & !self.ctl.q.val().recheck;
+        self.own_fpdu.next = self.held.q.val() & (self.sq_index.val().get_bits::<C>(0) == self.index.q.val());
+        self.next_job.next = self.job.q.val();
+        self.next_index.next = self.sq_index.val().get_bits::<C>(0);
+        self.chosen.next = false;
+        self.pay.next = false;
+        self.ack_waits.next = self.rx.val().soft & !self.owing.q.val() & !self.ctl.q.val().ack_due;
+        self.starts.next = false;
         self.telling.next = false;
-        self.timer_job.next = false;
         self.timer_stop.next = false;
         self.arm.next = false;
         self.probed.next = false;
 
         if !self.payload_busy.val() {
             self.remaking.d.next = false;
+        }
+        if !self.owing_age.q.val().all() {
+            self.owing_age.d.next = self.owing_age.q.val() + 1;
+        }
+        self.way_age.d.next = self.way_age.q.val() + 1;
+        if self.neighbors_changed.val() {
+            self.way_fresh.d.next = false;
+        }
+        if self.neighbors_changed.val() | self.way_age.q.val().all() {
+            self.way_known.d.next = false;
         }
 
         // challenge ACKs: the count starts anew every 5 seconds
@@ -756,8 +812,8 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
             TcpTxStep::Clear => {
                 // all words of it are 0
                 self.ctl.d.next = self.cleared.val();
-                self.control.index.next = self.scan_at.q.val();
-                self.control.write.next = true;
+                self.store.next = true;
+                self.store_index.next = self.scan_at.q.val();
                 self.quick.write_address.next = self.scan_at.q.val();
                 self.quick.write_data.next.open = false;
                 self.quick.write_data.next.waiting = false;
@@ -780,71 +836,97 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 self.probing.d.next = false;
                 self.data.d.next = false;
                 self.grow.d.next = false;
+                // whatever it is: an FPDU needs no more of its connection than this, what is sent next of the one at hand is wanted in the clock after
+                self.quick.read_address.next = self.sq_index.val().get_bits::<C>(0);
+                self.fpdu_slot.next = self.send_slot.val();
                 if !self.some_wait.q.val() {
                     self.notices.out.ready.next = true;
                     self.lost.d.next = false;
                 }
-                if self.scan_due.val() {
-                    self.some_wait.d.next = false;
-                    self.scanning.d.next = true;
-                    self.scan_at.d.next = 0.into();
-                    self.scan_all.d.next = !self.notices.out.valid.val();
-                    if !self.notices.out.valid.val() {
-                        self.lost.d.next = false;
+                if self.owing.q.val() & self.owing_age.q.val().all() {
+                    self.pay.next = true;
+                } else if self.scan_due.val() {
+                    if self.held.q.val() {
+                        self.job.d.next = TcpTxJob::Keep;
+                        self.step.d.next = TcpTxStep::Load;
+                    } else {
+                        self.some_wait.d.next = false;
+                        self.scanning.d.next = true;
+                        self.scan_at.d.next = 0.into();
+                        self.scan_all.d.next = !self.notices.out.valid.val();
+                        if !self.notices.out.valid.val() {
+                            self.lost.d.next = false;
+                        }
+                        self.step.d.next = TcpTxStep::ScanRead;
                     }
-                    self.step.d.next = TcpTxStep::ScanRead;
                 } else if self.turn.q.val() & self.may_send.val() {
-                    self.turn.d.next = false;
-                    self.queue.out.ready.next = true;
-                    self.index.d.next = self.queue.out.data.val();
-                    self.job.d.next = TcpTxJob::Send;
-                    self.step.d.next = TcpTxStep::Load;
+                    self.next_job.next = TcpTxJob::Send;
+                    self.chosen.next = true;
                 } else if self.timer_turn.q.val() & self.expired.valid.val() {
-                    self.timer_job.next = true;
+                    self.next_job.next = TcpTxJob::Timer;
+                    self.chosen.next = true;
                 } else if self.from_sq.valid.val() {
-                    // two clocks, and before the manager: nothing of an index that it frees can still wait here
-                    self.index.d.next = self.sq_index.val().get_bits::<C>(0);
-                    self.job.d.next = TcpTxJob::Fpdu;
-                    self.step.d.next = TcpTxStep::FpduWait;
+                    // before the manager: nothing of an index that it frees can still wait here
+                    self.step.d.next = TcpTxStep::FpduAct;
                 } else if self.from_rx.valid.val() & !(self.from_cm.valid.val() & self.patience.q.val().all()) {
-                    self.turn.d.next = true;
-                    self.timer_turn.d.next = true;
-                    self.patience.d.next = self.patience.q.val() + 1;
-                    if !self.from_cm.valid.val() {
-                        self.patience.d.next = 0.into();
-                    }
-                    self.index.d.next = self.rx_index.val().get_bits::<C>(0);
-                    self.job.d.next = TcpTxJob::Rx;
-                    self.step.d.next = TcpTxStep::Load;
-                    if self.rx.val().note == RxNote::Reply {
-                        self.tuple.d.next = self.rx.val().tuple;
-                        self.rcv_nxt.d.next = self.rx.val().ack;
-                        self.seq.d.next = self.rx.val().seq;
-                        self.flags.d.next = self.rx.val().flags;
-                        self.len.d.next = 0.into();
-                        self.ctl.d.next.tos = 0.into();
-                        self.ctl.d.next.recheck = false;
-                        self.step.d.next = TcpTxStep::RouteStart;
+                    if (self.rx.val().note == RxNote::Reply) & self.held.q.val() {
+                        // it needs the registers
+                        self.job.d.next = TcpTxJob::Keep;
+                        self.step.d.next = TcpTxStep::Load;
+                    } else {
+                        self.turn.d.next = true;
+                        self.timer_turn.d.next = true;
+                        self.patience.d.next = self.patience.q.val() + 1;
+                        if !self.from_cm.valid.val() {
+                            self.patience.d.next = 0.into();
+                        }
+                        self.next_job.next = TcpTxJob::Rx;
+                        self.chosen.next = self.rx.val().note != RxNote::Reply;
+                        if self.rx.val().note == RxNote::Reply {
+                            self.job.d.next = TcpTxJob::Rx;
+                            self.tuple.d.next = self.rx.val().tuple;
+                            self.rcv_nxt.d.next = self.rx.val().ack;
+                            self.seq.d.next = self.rx.val().seq;
+                            self.flags.d.next = self.rx.val().flags;
+                            self.len.d.next = 0.into();
+                            self.ctl.d.next.tos = 0.into();
+                            self.ctl.d.next.recheck = false;
+                            self.step.d.next = TcpTxStep::RouteStart;
+                        }
                     }
                 } else if self.from_cm.valid.val() {
                     self.patience.d.next = 0.into();
-                    self.index.d.next = self.cm_index.val().get_bits::<C>(0);
-                    self.job.d.next = TcpTxJob::Cm;
-                    self.step.d.next = TcpTxStep::Load;
+                    self.next_job.next = TcpTxJob::Cm;
+                    self.chosen.next = true;
                 } else if self.expired.valid.val() {
-                    self.timer_job.next = true;
+                    self.next_job.next = TcpTxJob::Timer;
+                    self.chosen.next = true;
                 } else if self.may_send.val() {
-                    self.queue.out.ready.next = true;
-                    self.index.d.next = self.queue.out.data.val();
-                    self.job.d.next = TcpTxJob::Send;
-                    self.step.d.next = TcpTxStep::Load;
+                    self.next_job.next = TcpTxJob::Send;
+                    self.chosen.next = true;
                 }
-                if self.timer_job.val() {
-                    self.timer_turn.d.next = false;
-                    self.expired.ready.next = true;
-                    self.index.d.next = self.timer_index.val().get_bits::<C>(0);
-                    self.job.d.next = TcpTxJob::Timer;
+                if self.next_job.val() == TcpTxJob::Rx {
+                    self.next_index.next = self.rx_index.val().get_bits::<C>(0);
+                } else if self.next_job.val() == TcpTxJob::Cm {
+                    self.next_index.next = self.cm_index.val().get_bits::<C>(0);
+                } else if self.next_job.val() == TcpTxJob::Timer {
+                    self.next_index.next = self.timer_index.val().get_bits::<C>(0);
+                } else {
+                    self.next_index.next = self.queue.out.data.val();
+                }
+                if self.chosen.val() {
+                    self.wanted.d.next = self.next_index.val();
+                    self.job.d.next = self.next_job.val();
                     self.step.d.next = TcpTxStep::Load;
+                    self.starts.next = self.held.q.val() & (self.next_index.val() == self.index.q.val());
+                    if self.next_job.val() == TcpTxJob::Send {
+                        self.turn.d.next = false;
+                        self.queue.out.ready.next = true;
+                    }
+                    if self.next_job.val() == TcpTxJob::Timer {
+                        self.timer_turn.d.next = false;
+                        self.expired.ready.next = true;
+                    }
                 }
             }
             // a notice: who waits for it?
@@ -869,7 +951,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 self.push.d.next = false;
                 self.step.d.next = TcpTxStep::ScanNext;
                 if self.scan_all.q.val() | (self.ctl.q.val().hop == self.head.val().ip) {
-                    self.index.d.next = self.scan_at.q.val();
+                    self.wanted.d.next = self.scan_at.q.val();
                     self.job.d.next = TcpTxJob::Notice;
                     self.step.d.next = TcpTxStep::Load;
                 } else {
@@ -887,8 +969,14 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
             }
             TcpTxStep::Load => {
                 self.line.d.next = self.line.q.val() + 1;
-                self.ctl.d.next = self.control.turned.val();
-                self.ring.d.next = self.rings.turned.val();
+                self.way_known.d.next = false;
+                if self.line.q.val() == 0 {
+                    self.pay.next = self.owing.q.val();
+                } else {
+                    self.store.next = self.held.q.val();
+                    self.ctl.d.next = self.control.turned.val();
+                    self.ring.d.next = self.rings.turned.val();
+                }
                 if self.line.q.val() == 1 {
                     self.tuple.d.next.local_ip = self.read.val().a;
                     self.tuple.d.next.remote_ip = self.read.val().b;
@@ -917,16 +1005,12 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                     self.ctl.d.next.queued = self.known.val().queued;
                     self.ring.d.next.tail = self.known.val().tail;
                     self.line.d.next = 0.into();
-                    if self.job.q.val() == TcpTxJob::Rx {
-                        self.step.d.next = TcpTxStep::RxAct;
-                    } else if self.job.q.val() == TcpTxJob::Cm {
-                        self.step.d.next = TcpTxStep::CmAct;
-                    } else if self.job.q.val() == TcpTxJob::Timer {
-                        self.step.d.next = TcpTxStep::TimerAct;
-                    } else if self.job.q.val() == TcpTxJob::Notice {
-                        self.step.d.next = TcpTxStep::NoticeAct;
-                    } else {
-                        self.step.d.next = TcpTxStep::SendAct;
+                    self.index.d.next = self.wanted.q.val();
+                    self.held.d.next = self.job.q.val() != TcpTxJob::Keep;
+                    self.starts.next = self.job.q.val() != TcpTxJob::Keep;
+                    self.step.d.next = TcpTxStep::Idle;
+                    if self.scanning.q.val() {
+                        self.step.d.next = TcpTxStep::ScanNext;
                     }
                 }
             }
@@ -937,6 +1021,10 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 if self.rx.val().mss == 0 {
                     self.peer_mss.d.next = 536.into();
                 }
+                self.gained.d.next = self.rx.val().ack - self.una.q.val();
+                self.left.d.next = self.max.q.val() - self.rx.val().ack;
+                self.behind.d.next = self.nxt.q.val() - self.rx.val().ack;
+                self.untimed.d.next = self.rx.val().ack - self.rtt_seq.q.val();
                 self.step.d.next = TcpTxStep::Finish;
                 if self.rx.val().note == RxNote::Open {
                     self.step.d.next = TcpTxStep::Isn;
@@ -946,7 +1034,8 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                     }
                 } else if self.rx.val().note == RxNote::Update {
                     if (self.ctl.q.val().state == TcpTxState::SynReceived) | self.is_open.val() {
-                        self.step.d.next = TcpTxStep::Ack1;
+                        self.rcv_nxt.d.next = self.rx.val().rcv_nxt;
+                        self.step.d.next = TcpTxStep::Ack2;
                     }
                 } else if self.rx.val().note == RxNote::Answer {
                     if ((self.ctl.q.val().state == TcpTxState::SynReceived) | self.is_open.val())
@@ -958,7 +1047,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                             self.spent.d.next = self.spent.q.val() + 1;
                             self.cnt_tcp_challenge_acks.next = true;
                         }
-                        self.step.d.next = TcpTxStep::Store;
+                        self.step.d.next = TcpTxStep::Finish;
                     }
                 } else if (self.rx.val().note == RxNote::Stop) & (self.is_syn.val() | self.is_open.val()) {
                     self.ctl.d.next.state = TcpTxState::Dead;
@@ -977,6 +1066,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 if self.isn.valid.val() {
                     self.ctl.d.next = self.cleared.val();
                     self.ctl.d.next.queued = self.ctl.q.val().queued;
+                    self.way_known.d.next = false;
                     self.ctl.d.next.state = TcpTxState::SynSent;
                     if self.rx.val().passive {
                         self.ctl.d.next.state = TcpTxState::SynReceived;
@@ -1009,19 +1099,14 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 }
             }
             TcpTxStep::Ack1 => {
-                self.gained.d.next = self.rx.val().ack - self.una.q.val();
-                self.left.d.next = self.max.q.val() - self.rx.val().ack;
-                self.behind.d.next = self.nxt.q.val() - self.rx.val().ack;
-                self.untimed.d.next = self.rx.val().ack - self.rtt_seq.q.val();
                 self.rcv_nxt.d.next = self.rx.val().rcv_nxt;
-                if self.rx.val().note == RxNote::Syn {
-                    self.ctl.d.next.emss = self.send_size.val();
-                }
+                self.ctl.d.next.emss = self.send_size.val();
                 self.step.d.next = TcpTxStep::Ack2;
             }
             TcpTxStep::Ack2 => {
                 self.fresh.d.next = (self.gained.q.val() != 0) & !self.gained.q.val().get_bit(31) & !self.left.q.val().get_bit(31);
                 self.turned.d.next = (self.wnd.q.val() == 0) != (self.rx.val().window == 0);
+                self.same_wnd.d.next = self.wnd.q.val() == self.rx.val().window;
                 self.wnd.d.next = self.rx.val().window;
                 self.step.d.next = TcpTxStep::Ack3;
             }
@@ -1030,8 +1115,16 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 self.outstanding.d.next = self.still_out.val();
                 self.grow.d.next = self.fresh.q.val() & self.is_open.val();
                 self.step.d.next = TcpTxStep::Pop1;
-                if self.rx.val().ack_now | (self.rx.val().note == RxNote::Syn) {
+                // one ACK for two segments
+                if (self.rx.val().ack_now & !self.ack_waits.val()) | (self.rx.val().note == RxNote::Syn) {
                     self.ctl.d.next.ack_due = true;
+                } else {
+                    if self.rx.val().ack_now {
+                        self.owing.d.next = true;
+                        self.owing_age.d.next = 0.into();
+                    }
+                    // if so, there is nothing that a turn could do
+                    self.push.d.next = self.fresh.q.val() | self.rx.val().duplicate | !self.same_wnd.q.val();
                 }
                 if self.max_wnd.q.val() < self.wnd.q.val() {
                     self.max_wnd.d.next = self.wnd.q.val();
@@ -1137,7 +1230,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 if self.tcp_rto_max.val() < self.rto.q.val() {
                     self.rto.d.next = self.tcp_rto_max.val();
                 }
-                self.step.d.next = TcpTxStep::Store;
+                self.step.d.next = TcpTxStep::Finish;
                 if (self.job.q.val() == TcpTxJob::Rx) & (self.rx.val().note != RxNote::Open) {
                     self.step.d.next = TcpTxStep::Pop1;
                     if self.grow.q.val() {
@@ -1263,39 +1356,40 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
 
             // FPDUs that are acknowledged to their last octet
             TcpTxStep::Pop1 => {
-                self.fpdu_slot.next = self.ring_head.val();
+                self.piece.d.next = self.fpdus.read_data.val();
                 self.step.d.next = TcpTxStep::Pop2;
                 if !self.fresh.q.val() | self.none_left.val() {
                     self.step.d.next = TcpTxStep::AckTimer;
                 }
             }
             TcpTxStep::Pop2 => {
-                self.piece.d.next = self.fpdus.read_data.val();
+                self.after.d.next = self.ring.q.val().head_seq + bit_cast::<32, 16>(self.wire_len.val());
+                self.fpdu_slot.next = self.head_next.val();
                 self.step.d.next = TcpTxStep::Pop3;
             }
             TcpTxStep::Pop3 => {
-                self.after.d.next = self.ring.q.val().head_seq + bit_cast::<32, 16>(self.wire_len.val());
+                // the one behind it
+                self.piece.d.next = self.fpdus.read_data.val();
+                self.behind.d.next = self.una.q.val() - self.after.q.val();
                 self.step.d.next = TcpTxStep::Pop4;
             }
             TcpTxStep::Pop4 => {
-                self.behind.d.next = self.una.q.val() - self.after.q.val();
-                self.step.d.next = TcpTxStep::Pop5;
-            }
-            TcpTxStep::Pop5 => {
                 self.step.d.next = TcpTxStep::AckTimer;
                 if !self.behind.q.val().get_bit(31) {
-                    self.ring.d.next.head = self.ring_head.val() + 1;
+                    self.ring.d.next.head = self.head_next.val();
                     self.ring.d.next.head_seq = self.after.q.val();
                     self.ring.d.next.acked = self.ring.q.val().acked + 1;
                     if self.ring_unsent.val() == self.ring_head.val() {
-                        self.ring.d.next.unsent = self.ring_head.val() + 1;
+                        self.ring.d.next.unsent = self.head_next.val();
                         self.ring.d.next.unsent_seq = self.after.q.val();
                     }
-                    self.step.d.next = TcpTxStep::Pop1;
+                    if self.head_next.val() != self.ring_tail.val() {
+                        self.step.d.next = TcpTxStep::Pop2;
+                    }
                 }
             }
             TcpTxStep::AckTimer => {
-                self.step.d.next = TcpTxStep::Store;
+                self.step.d.next = TcpTxStep::Finish;
                 if self.fresh.q.val() | self.turned.q.val() {
                     if self.outstanding.q.val() {
                         self.arm.next = true;
@@ -1311,7 +1405,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 if (self.cm.val().op == CmTxOp::Send) | (self.cm.val().op == CmTxOp::Close) {
                     if self.is_syn.val() | self.is_open.val() {
                         self.push.d.next = true;
-                        self.step.d.next = TcpTxStep::Store;
+                        self.step.d.next = TcpTxStep::Finish;
                         if self.cm.val().op == CmTxOp::Send {
                             self.ctl.d.next.frame_len = self.cm.val().len;
                             self.ctl.d.next.tos = self.cm.val().tos;
@@ -1339,7 +1433,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
 
             // the neighbour that it waits for
             TcpTxStep::NoticeAct => {
-                self.step.d.next = TcpTxStep::Store;
+                self.step.d.next = TcpTxStep::Finish;
                 if self.scan_all.q.val() | self.head.val().ok {
                     // `waiting` until its turn
                     self.push.d.next = true;
@@ -1369,15 +1463,15 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
             TcpTxStep::Expire1 => {
                 self.old.d.next = self.ctl.q.val().since & (self.limit.q.val() >= self.r2.val());
                 self.outstanding.d.next = self.work.q.val() != 0;
-                self.ctl.d.next.timer_on = false;
-                self.push.d.next = true;
                 self.step.d.next = TcpTxStep::Expire2;
                 if self.flight.q.val().get_bit(31) {
                     self.step.d.next = TcpTxStep::Finish;
                 }
             }
             TcpTxStep::Expire2 => {
-                self.step.d.next = TcpTxStep::Store;
+                self.ctl.d.next.timer_on = false;
+                self.push.d.next = true;
+                self.step.d.next = TcpTxStep::Finish;
                 if self.old.q.val() {
                     self.cnt_tcp_give_ups.next = true;
                     self.ctl.d.next.state = TcpTxState::Dead;
@@ -1414,20 +1508,22 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
             }
 
             // one more FPDU: nothing of the connection is needed but that it is open
-            TcpTxStep::FpduWait => {
-                self.step.d.next = TcpTxStep::FpduAct;
-            }
             TcpTxStep::FpduAct => {
                 self.from_sq.ready.next = true;
                 self.step.d.next = TcpTxStep::Idle;
+                self.quick.write_address.next = self.sq_index.val().get_bits::<C>(0);
                 self.quick.write_data.next = self.known.val();
                 self.quick.write_data.next.queued = true;
                 self.quick.write_data.next.tail = self.known.val().tail + 1;
+                self.queue.inp.data.next = self.sq_index.val().get_bits::<C>(0);
                 if self.known.val().open {
-                    self.fpdu_slot.next = self.known.val().tail;
                     self.fpdus.write_enable.next = true;
                     self.quick.write_enable.next = true;
                     self.queue.inp.valid.next = !self.known.val().queued;
+                    if self.own_fpdu.val() {
+                        self.ctl.d.next.queued = true;
+                        self.ring.d.next.tail = self.known.val().tail + 1;
+                    }
                 }
             }
 
@@ -1462,7 +1558,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                     self.ctl.d.next.queued = false;
                     self.ctl.d.next.tell_timed_out = false;
                     self.ctl.d.next.tell_unreachable = false;
-                    self.step.d.next = TcpTxStep::Store;
+                    self.step.d.next = TcpTxStep::Finish;
                     if self.is_syn.val() | self.is_open.val() {
                         self.step.d.next = TcpTxStep::Plan1;
                     } else if self.ctl.q.val().state == TcpTxState::Ending {
@@ -1492,6 +1588,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 self.rest.d.next = bit_cast::<32, 16>(self.ctl.q.val().frame_len) + 1;
                 self.beyond_start.d.next = self.from.val() - self.piece_seq.val();
                 self.last_cut.d.next = self.cut_at.val() & 0xfff8;
+                self.fits.d.next = self.wire_len.val() <= self.ctl.q.val().emss;
                 self.step.d.next = TcpTxStep::Plan2;
             }
             TcpTxStep::Plan2 => {
@@ -1502,6 +1599,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 self.beyond.d.next = self.in_flight.q.val() > self.wnd.q.val();
                 self.outstanding.d.next = self.in_flight.q.val() != 0;
                 self.again.d.next = self.behind.q.val().get_bit(31);
+                self.first_octet.d.next = self.is_open.val() & self.fits.q.val() & (self.beyond_start.q.val() == 0);
                 self.step.d.next = TcpTxStep::Plan3;
             }
             TcpTxStep::Plan3 => {
@@ -1520,6 +1618,29 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                     self.data.d.next = true;
                     self.skip.d.next = self.start_at.val();
                     self.step.d.next = TcpTxStep::Data1;
+                    if self.first_octet.q.val() {
+                        self.step.d.next = TcpTxStep::Whole;
+                    }
+                }
+                self.enough.d.next = self.over.q.val() & (self.room.q.val() >= bit_cast::<32, 16>(self.wire_len.val()));
+                self.after.d.next = self.piece_seq.val() + bit_cast::<32, 16>(self.wire_len.val());
+            }
+            // an FPDU from its first octet on, and there is room for all of it: what most are; the states behind this one would come to the same
+            TcpTxStep::Whole => {
+                self.step.d.next = TcpTxStep::Data1;
+                if self.enough.q.val() {
+                    self.takes.d.next = true;
+                    self.whole.d.next = true;
+                    self.seq.d.next = self.piece_seq.val();
+                    self.len.d.next = bit_cast::<32, 16>(self.wire_len.val());
+                    self.flags.d.next = 0x10.into();
+                    if self.piece.q.val().push {
+                        self.flags.d.next = 0x18.into();
+                    }
+                    self.step.d.next = TcpTxStep::RouteStart;
+                    if self.way_ok.val() {
+                        self.step.d.next = TcpTxStep::Tell;
+                    }
                 }
             }
             // an FPDU, from `skip` on: whole, or, as the only thing in flight, up to a place where it may be cut
@@ -1619,7 +1740,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                     }
                 } else {
                     // blocked by the window with nothing in flight: probes, or the override of TCP-20
-                    self.step.d.next = TcpTxStep::Store;
+                    self.step.d.next = TcpTxStep::Finish;
                     self.ctl.d.next.waiting = false;
                     if self.want.q.val() & !self.outstanding.q.val() & !self.ctl.q.val().timer_on {
                         self.arm.next = true;
@@ -1632,8 +1753,12 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 if self.octet.q.val() {
                     self.after.d.next = self.after.q.val() + 1;
                 }
-                self.next_hop.start.next = true;
-                self.step.d.next = TcpTxStep::Route;
+                self.way_fresh.d.next = !self.neighbors_changed.val();
+                self.step.d.next = TcpTxStep::Tell;
+                if self.octet.q.val() | !self.way_ok.val() {
+                    self.next_hop.start.next = true;
+                    self.step.d.next = TcpTxStep::Route;
+                }
             }
             TcpTxStep::Route => {
                 self.hop.d.next = self.route.val().ip;
@@ -1645,6 +1770,8 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                     if self.route.val().resolve {
                         self.step.d.next = TcpTxStep::Query;
                     } else if self.route.val().own {
+                        self.way_known.d.next = self.held.q.val();
+                        self.way_age.d.next = 0.into();
                         self.step.d.next = TcpTxStep::Tell;
                     }
                 }
@@ -1662,6 +1789,8 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 if self.answer.valid.val() {
                     self.step.d.next = TcpTxStep::NotSent;
                     if self.answer.data.val().found {
+                        self.way_known.d.next = self.held.q.val() & self.way_fresh.q.val() & !self.neighbors_changed.val();
+                        self.way_age.d.next = 0.into();
                         self.step.d.next = TcpTxStep::Tell;
                     }
                 }
@@ -1685,11 +1814,12 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 }
             }
             TcpTxStep::Sent => {
-                self.step.d.next = TcpTxStep::Store;
+                self.step.d.next = TcpTxStep::Finish;
                 self.ctl.d.next.waiting = false;
                 self.ctl.d.next.recheck = false;
                 if self.flags.q.val().get_bit(4) {
                     self.ctl.d.next.ack_due = false;
+                    self.owing.d.next = false;
                 }
                 if self.takes.q.val() {
                     self.ctl.d.next.resend = false;
@@ -1735,7 +1865,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 }
             }
             TcpTxStep::NotSent => {
-                self.step.d.next = TcpTxStep::Store;
+                self.step.d.next = TcpTxStep::Finish;
                 self.ctl.d.next.recheck = false;
                 if self.job.q.val() == TcpTxJob::Rx {
                     self.cnt_tcp_no_neighbor.next = true;
@@ -1774,7 +1904,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                 self.to_cm.valid.next = !self.payload_busy.val();
                 if !self.payload_busy.val() & self.to_cm.ready.val() {
                     self.ctl.d.next.state = TcpTxState::Free;
-                    self.step.d.next = TcpTxStep::Store;
+                    self.step.d.next = TcpTxStep::Finish;
                 }
             }
 
@@ -1798,43 +1928,78 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
             TcpTxStep::SetTimer => {
                 self.deadline.valid.next = true;
                 if self.deadline.ready.val() {
-                    self.step.d.next = TcpTxStep::Store;
-                }
-            }
-            TcpTxStep::Store => {
-                self.line.d.next = self.line.q.val() + 1;
-                self.lines.write_enable.next = true;
-                self.control.write.next = true;
-                self.ctl.d.next = self.control.turned.val();
-                self.rings.write.next = true;
-                self.ring.d.next = self.rings.turned.val();
-                if self.line.q.val() == 0 {
-                    self.quick.write_enable.next = true;
-                    self.queue.inp.valid.next = self.push.q.val() & !self.ctl.q.val().queued;
-                } else if self.line.q.val() == 3 {
                     self.step.d.next = TcpTxStep::Finish;
                 }
             }
             TcpTxStep::Finish => {
                 self.from_rx.ready.next = self.job.q.val() == TcpTxJob::Rx;
                 self.from_cm.ready.next = self.job.q.val() == TcpTxJob::Cm;
+                // a stateless segment is nobody's
+                self.quick.write_enable.next = self.held.q.val();
+                self.push.d.next = false;
                 self.step.d.next = TcpTxStep::Idle;
                 if self.scanning.q.val() {
-                    self.step.d.next = TcpTxStep::ScanNext;
+                    self.job.d.next = TcpTxJob::Keep;
+                    self.step.d.next = TcpTxStep::Load;
                 }
             }
             _ => {
                 self.step.d.next = TcpTxStep::Clear;
             }
         }
+        if self.starts.val() {
+            match self.next_job.val() {
+                TcpTxJob::Rx => {
+                    self.step.d.next = TcpTxStep::RxAct;
+                }
+                TcpTxJob::Cm => {
+                    self.step.d.next = TcpTxStep::CmAct;
+                }
+                TcpTxJob::Timer => {
+                    self.step.d.next = TcpTxStep::TimerAct;
+                }
+                TcpTxJob::Notice => {
+                    self.step.d.next = TcpTxStep::NoticeAct;
+                }
+                _ => {
+                    self.step.d.next = TcpTxStep::SendAct;
+                }
+            }
+        }
+        self.lines.write_enable.next = self.store.val();
+        self.lines.write_address.next = (bit_cast::<CP2, C>(self.store_index.val()) << 2) | bit_cast::<CP2, 2>(self.store_bits.val());
+        self.control.write.next = self.store.val();
+        self.control.write_index.next = self.store_index.val();
+        self.control.write_word.next = self.store_bits.val();
+        self.rings.write.next = self.store.val();
+        self.rings.write_index.next = self.store_index.val();
+        self.rings.write_word.next = self.store_bits.val();
         self.fpdu_low.next = self.fpdu_slot.val().get_bits::<5>(0);
         self.fpdus.read_address.next = (bit_cast::<CP5, C>(self.index.q.val()) << 5) | bit_cast::<CP5, 5>(self.fpdu_low.val());
         if self.step.q.val() == TcpTxStep::Load {
-            self.fpdus.read_address.next = (bit_cast::<CP5, C>(self.index.q.val()) << 5) | bit_cast::<CP5, 5>(self.known.val().send_at);
+            self.fpdus.read_address.next = (bit_cast::<CP5, C>(self.wanted.q.val()) << 5) | bit_cast::<CP5, 5>(self.known.val().send_at);
         }
-        self.fpdus.write_address.next = (bit_cast::<CP5, C>(self.index.q.val()) << 5) | bit_cast::<CP5, 5>(self.fpdu_low.val());
+        self.known_low.next = self.known.val().tail;
+        self.fpdus.write_address.next =
+            (bit_cast::<CP5, C>(self.sq_index.val().get_bits::<C>(0)) << 5) | bit_cast::<CP5, 5>(self.known_low.val().get_bits::<5>(0));
+        // as early as possible, so that it has the turn that follows if nobody else waits
+        if self.push.q.val() & self.held.q.val() & !self.ctl.q.val().queued {
+            self.queue.inp.valid.next = true;
+            self.ctl.d.next.queued = true;
+        }
+        // the second segment has not come in time, or the registers are wanted
+        if self.pay.val() {
+            self.owing.d.next = false;
+            if self.is_open.val() {
+                self.ctl.d.next.ack_due = true;
+                self.ctl.d.next.queued = true;
+                self.quick.write_enable.next = true;
+                self.quick.write_data.next.queued = true;
+                self.queue.inp.valid.next = !self.ctl.q.val().queued;
+            }
+        }
         if self.timer_stop.val() {
-            self.step.d.next = TcpTxStep::Store;
+            self.step.d.next = TcpTxStep::Finish;
             if self.ctl.q.val().timer_on {
                 self.ctl.d.next.timer_on = false;
                 self.step.d.next = TcpTxStep::SetTimer;
@@ -1860,6 +2025,9 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
             self.ctl.d.next = self.cleared.val();
             self.scan_at.d.next = 0.into();
             self.scanning.d.next = false;
+            self.held.d.next = false;
+            self.owing.d.next = false;
+            self.way_known.d.next = false;
             self.some_wait.d.next = false;
             self.lost.d.next = false;
             self.turn.d.next = false;

@@ -154,6 +154,8 @@ pub struct RxToTx {
     /// Peer's MSS option, 0 = none.
     pub mss: Bits<16>,
     pub ack_now: Bit,
+    /// With `ack_now`: nothing but payload in order asks for it, so one ACK is enough for two segments (RFC 5681 section 4.2).
+    pub soft: Bit,
     /// A duplicate ACK in the sense of RFC 5681 section 2.
     pub duplicate: Bit,
     pub challenge: Bit,

@@ -3,6 +3,7 @@
 use ironwarp_models::{arp::Model, bench, Dut};
 use rand::{seq::IndexedRandom, Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::collections::HashMap;
 
 const ENTRIES: usize = 32;
 const OWN_MAC: [u8; 6] = [0x02, 0x11, 0x22, 0x33, 0x44, 0x55];
@@ -100,6 +101,9 @@ struct Bench {
     stalled: Option<(u64, u64, bool)>,
     notices: Vec<Notice>,
     counts: Counts,
+    /// Clocks with `changed`; what was answered last about an address, and how many there were then.
+    changes: u64,
+    known: HashMap<u32, (Answer, u64)>,
     /// Clocks since something was seen.
     quiet: u32,
 }
@@ -116,6 +120,8 @@ impl Bench {
             stalled: None,
             notices: vec![],
             counts: Counts::default(),
+            changes: 0,
+            known: HashMap::new(),
             quiet: 0,
         };
         b.m.own_mac.set(mac_bits(OWN_MAC));
@@ -138,6 +144,7 @@ impl Bench {
         }
         self.m.reset.set(false);
         self.building.clear();
+        self.known.clear();
         self.stalled = None;
         let mut clocks = 0;
         while !self.m.ready.get() {
@@ -179,6 +186,7 @@ impl Bench {
             let mac = m.notice_ok.bit().then(|| m.notice_mac.get());
             self.notices.push(Notice { ip: m.notice_ip.get() as u32, mac });
         }
+        self.changes += u64::from(m.changed.get());
         let c = &mut self.counts;
         for (pulse, count) in [
             (&m.cnt_arp_in_requests, &mut c.in_requests),
@@ -237,16 +245,18 @@ impl Bench {
                     assert!(!self.m.answer_valid.get(), "one answer a question");
                     assert!(!(found && busy));
                     let mac = [mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]];
-                    return (
-                        if found {
-                            Answer::Found(mac)
-                        } else if busy {
-                            Answer::Busy
-                        } else {
-                            Answer::Pending
-                        },
-                        clocks,
-                    );
+                    let answer = if found {
+                        Answer::Found(mac)
+                    } else if busy {
+                        Answer::Busy
+                    } else {
+                        Answer::Pending
+                    };
+                    if let Some((before, changes)) = self.known.insert(ip, (answer, self.changes)) {
+                        let untold = matches!(before, Answer::Found(_)) && before != answer && changes == self.changes;
+                        assert!(!untold, "{before:?} became {answer:?} untold");
+                    }
+                    return (answer, clocks);
                 }
                 patience -= 1;
             } else {
@@ -541,6 +551,19 @@ fn hostile_and_unnamed_senders_are_never_learnt() {
     b.packet(Packet::reply(group, PEER_IP, OWN_IP));
     b.packet(Packet::reply(OWN_MAC, PEER_IP, OWN_IP));
     assert_eq!((b.query(PEER_IP), b.take_notices()), (Answer::Pending, vec![]));
+}
+
+#[test]
+fn a_question_about_a_known_neighbour_changes_nothing() {
+    let mut b = bench_for("question");
+    b.learn(1);
+    let before = b.changes;
+    for _ in 0..20 {
+        assert_eq!(b.query(peer(1).0), Answer::Found(peer(1).1));
+    }
+    assert_eq!(b.changes, before);
+    b.learn(1);
+    assert!(b.changes > before);
 }
 
 /// Covers: ARP-9

@@ -66,10 +66,17 @@ struct Rx {
     window: u32,
     mss: u16,
     ack_now: bool,
+    soft: bool,
     duplicate: bool,
     challenge: bool,
     seq: u32,
     flags: u8,
+}
+
+impl Rx {
+    fn of(self, index: u16) -> Self {
+        Rx { index, ..self }
+    }
 }
 
 fn rx(note: Note, index: u16) -> Rx {
@@ -83,6 +90,7 @@ fn rx(note: Note, index: u16) -> Rx {
         window: 0,
         mss: 0,
         ack_now: false,
+        soft: false,
         duplicate: false,
         challenge: false,
         seq: 0,
@@ -353,6 +361,8 @@ struct Bench {
     isn_due: Option<u32>,
     isn_tuples: Vec<Tuple>,
     neighbors: HashMap<u32, Neighbor>,
+    /// What `neighbors` was in the clock before.
+    told_neighbors: HashMap<u32, Neighbor>,
     answer_due: Option<Neighbor>,
     queries: Vec<Query>,
     notices: VecDeque<(u32, bool)>,
@@ -370,7 +380,7 @@ struct Bench {
     counts: Counts,
     retrans_expected: u64,
     reference: HashMap<u16, Reference>,
-    /// A deadline to compare: index, how far ahead it was set, clock. A message that is being worked on is taken 5 clocks later.
+    /// A deadline to compare: index, how far ahead it was set, clock. A message that is being worked on is taken in the clock after.
     set: Option<(u16, u32, u64)>,
     /// Chance that a neighbour is not known; then a notice follows.
     flaky: f64,
@@ -401,6 +411,7 @@ impl Bench {
             isn_due: None,
             isn_tuples: vec![],
             neighbors: HashMap::from([(PEER_IP, Neighbor::Found(PEER_MAC)), (GATEWAY, Neighbor::Found(PEER_MAC))]),
+            told_neighbors: HashMap::new(),
             answer_due: None,
             queries: vec![],
             notices: VecDeque::new(),
@@ -531,6 +542,8 @@ impl Bench {
         m.expired_data.set(self.expiry.unwrap_or(0));
         let notice = if self.answer_due.is_none() { self.notices.pop_front() } else { None };
         m.notice_valid.set(notice.is_some());
+        m.neighbors_changed.set(self.told_neighbors != self.neighbors);
+        self.told_neighbors.clone_from(&self.neighbors);
         if let Some((ip, ok)) = notice {
             m.notice_ip.set(u64::from(ip));
             m.notice_ok.set(u64::from(ok));
@@ -568,6 +581,7 @@ impl Bench {
             m.from_rx_data_mss.set(u64::from(r.mss));
             m.from_rx_data_ack_now.set(u64::from(r.ack_now));
             m.from_rx_data_challenge.set(u64::from(r.challenge));
+            m.from_rx_data_soft.set(u64::from(r.soft));
             m.from_rx_data_duplicate.set(u64::from(r.duplicate));
             m.from_rx_data_seq.set(u64::from(r.seq));
             m.from_rx_data_flags.set(u64::from(r.flags));
@@ -775,7 +789,7 @@ impl Bench {
             let r = self.rx_in.pop_front().expect("offered");
             self.taken(&r);
         }
-        if self.set.is_some_and(|(_, _, clock)| clock + 6 == self.clocks) {
+        if self.set.is_some_and(|(_, _, clock)| clock + 2 == self.clocks) {
             let (index, ahead, _) = self.set.take().expect("seen");
             assert_eq!(ahead, self.reference[&index].interval(self.rto_limits.1), "{:?}", self.reference[&index]);
         }
@@ -1029,7 +1043,7 @@ fn a_silent_peer_is_polled_at_r1_and_given_up_at_r2() {
         if !b.told.is_empty() {
             break;
         }
-        assert_eq!(b.queries[0].recheck, n == 3, "the R1-th retransmission polls the neighbour again");
+        assert_eq!(b.queries.iter().any(|q| q.recheck), n == 3, "the R1-th retransmission polls the neighbour again");
         if n == 3 {
             assert!(b.segments.is_empty(), "that waits for the answer");
             b.notices.push_back((PEER_IP, true));
@@ -2032,25 +2046,44 @@ fn the_clocks_that_the_manual_names() {
     };
     let update = |ack| Rx { ack, window: 60000, ..rx(Note::Update, 1) };
     let nothing = update(b.seq(1));
-    assert_eq!(message(&mut b, nothing), 17);
+    assert_eq!(message(&mut b, nothing), 7);
     let sampled = update(b.seq(101));
-    assert_eq!(message(&mut b, sampled), 31);
+    assert_eq!(message(&mut b, sampled), 21);
     let grown = update(b.seq(201));
-    assert_eq!(message(&mut b, grown), 22);
-    assert_eq!(message(&mut b, rx(Note::Answer, 1)), 12);
-    assert_eq!(message(&mut b, rx(Note::Open, 2)), 15);
+    assert_eq!(message(&mut b, grown), 12);
+    assert_eq!(message(&mut b, rx(Note::Answer, 1)), 3);
+    // the row of another connection comes first
+    assert_eq!(message(&mut b, rx(Note::Open, 2)), 11);
+    assert_eq!(message(&mut b, rx(Note::Answer, 1)), 8);
     // segments in a row, the neighbour known in the clock after the query; the first starts the timer
+    let every = |b: &mut Bench, many: usize| {
+        let mut left = vec![];
+        for _ in 0..400 {
+            b.clock();
+            if b.segments.len() > left.len() {
+                left.push(b.clocks);
+            }
+        }
+        assert_eq!(left.len(), many);
+        left.windows(2).map(|w| w[1] - w[0]).collect::<Vec<_>>()
+    };
     b.opened(3, 100, 60000);
     b.cm_in.push_back((Op::Send, 3, 600, 0));
-    let mut left = vec![];
-    for _ in 0..400 {
-        b.clock();
-        if b.segments.len() > left.len() {
-            left.push(b.clocks);
-        }
-    }
-    assert_eq!(left.len(), 4);
-    assert_eq!(left.windows(2).map(|w| w[1] - w[0]).collect::<Vec<_>>(), [33, 30, 30]);
+    assert_eq!(every(&mut b, 4), [17, 14, 14]);
+    in_full_operation(&mut b, 4, 100, 60000);
+    burst(&mut b, &[4], 4, 0);
+    assert_eq!(every(&mut b, 4), [14, 11, 11]);
+    // five acknowledged by one
+    in_full_operation(&mut b, 5, 1000, 60000);
+    burst(&mut b, &[5], 5, 5);
+    b.settle();
+    let end = b.segments[4].end();
+    let sampled = message(&mut b, update(end).of(5));
+    in_full_operation(&mut b, 6, 1000, 60000);
+    burst(&mut b, &[6], 4, 4);
+    b.settle();
+    let end = b.segments[3].end();
+    assert_eq!(sampled - message(&mut b, update(end).of(6)), 3, "for each FPDU");
 }
 
 #[test]
@@ -2273,6 +2306,274 @@ fn an_fpdu_is_cut_only_alone_and_never_in_its_last_octets() {
     b.update(2, b.seq(621), 1000);
     assert_eq!(b.lens(), [600, 600]);
     b.free(2);
+}
+
+/// `each` FPDUs of 100 octets of each of `indices`, at hand at once; returns when `sent` of them have left.
+fn burst(b: &mut Bench, indices: &[u16], each: u32, sent: usize) {
+    b.hold_to_rx = true;
+    for id in 0..each {
+        b.sq_in.extend(indices.iter().map(|index| fpdu(*index, id, 100, true)));
+    }
+    b.settle();
+    b.hold_to_rx = false;
+    until(b, |b| b.segments.len() >= sent);
+}
+fn until(b: &mut Bench, seen: impl Fn(&Bench) -> bool) {
+    for _ in 0..1000 {
+        if seen(b) {
+            return;
+        }
+        b.clock();
+    }
+    panic!("it does not come");
+}
+fn indices(b: &Bench) -> Vec<u16> {
+    b.segments.iter().map(|s| s.tuple.local_port - 1000).collect()
+}
+
+/// Payload in order may wait for the next segment of its connection, for 64 clocks, if nothing else comes between.
+///
+/// Covers: TCP-18
+#[test]
+fn each_second_segment_is_acknowledged_and_the_last_one_soon() {
+    let soft = |index, octets| Rx {
+        rcv_nxt: RCV + octets,
+        ack_now: true,
+        soft: true,
+        ack: ISN.wrapping_add(21),
+        window: 60000,
+        ..rx(Note::Update, index)
+    };
+    let fresh = || {
+        let mut b = Bench::new(1);
+        for index in [1, 2] {
+            in_full_operation(&mut b, index, 1460, 60000);
+        }
+        b
+    };
+    let acks =
+        |b: &Bench| b.segments.iter().map(|s| (s.tuple.local_port - 1000, s.ack.wrapping_sub(RCV), s.flags, s.len)).collect::<Vec<_>>();
+    // clocks from the offer of the last message to the first segment
+    let waits = |b: &mut Bench| {
+        until(b, |b| b.rx_in.is_empty());
+        let from = b.clocks;
+        until(b, |b| !b.segments.is_empty());
+        b.clocks - from
+    };
+    // alone: later
+    let mut b = fresh();
+    b.rx_in.push_back(soft(1, 40));
+    let waited = waits(&mut b);
+    assert!((60..=110).contains(&waited), "{waited}");
+    b.settle();
+    assert_eq!(acks(&b), [(1, 40, ACK, 0)]);
+    // two, and many: one for two
+    for many in [2, 6, 7] {
+        let mut b = fresh();
+        b.rx_in.extend((1..=many).map(|n| soft(1, 40 * n)));
+        let mut last = 0;
+        while b.clocks < last + 200 || !b.rx_in.is_empty() {
+            let (sent, before) = (b.segments.len(), b.rx_in.len());
+            b.clock();
+            if b.rx_in.len() != before {
+                last = b.clocks;
+            }
+            if b.segments.len() != sent && (many - b.rx_in.len() as u32) % 2 == 0 {
+                assert!(b.clocks - last < 40, "at once");
+            }
+        }
+        let expected: Vec<_> = (1..=many).filter(|n| n % 2 == 0 || *n == many).map(|n| (1, 40 * n, ACK, 0)).collect();
+        assert_eq!(acks(&b), expected);
+    }
+    // what does not wait takes along what does
+    let mut b = fresh();
+    b.rx_in.extend([soft(1, 40), Rx { soft: false, ..soft(1, 40) }]);
+    assert!(waits(&mut b) < 40);
+    b.settle();
+    assert_eq!(acks(&b), [(1, 40, ACK, 0)]);
+    // it rides on what leaves
+    let mut b = fresh();
+    b.rx_in.push_back(soft(1, 40));
+    until(&mut b, |b| b.rx_in.is_empty());
+    b.sq_in.push_back(fpdu(1, 1, 100, true));
+    assert!(waits(&mut b) < 40);
+    b.settle();
+    assert_eq!(acks(&b), [(1, 40, PSH | ACK, 100)]);
+    // and does not wait any more when somebody else comes up
+    for other in [soft(2, 80), Rx { tuple: tuple(40, PEER_IP), flags: RST, ..rx(Note::Reply, 0) }] {
+        let mut b = fresh();
+        b.rx_in.extend([soft(1, 40), other]);
+        assert!(waits(&mut b) < 40);
+        b.settle();
+        assert!(acks(&b).contains(&(1, 40, ACK, 0)), "{:?}", acks(&b));
+        assert_eq!(b.segments.len(), 2);
+    }
+    let mut b = fresh();
+    b.rx_in.push_back(soft(1, 40));
+    until(&mut b, |b| b.rx_in.is_empty());
+    b.sq_in.push_back(fpdu(2, 1, 100, true));
+    b.settle();
+    assert_eq!(b.segments.len(), 2);
+    assert!(acks(&b).contains(&(1, 40, ACK, 0)));
+    // nothing of it is left when the connection ends
+    for (end, left) in [(Op::Abort, vec![(1, 40, RST | ACK, 0)]), (Op::Free, vec![])] {
+        let mut b = fresh();
+        b.rx_in.push_back(soft(1, 40));
+        until(&mut b, |b| b.rx_in.is_empty());
+        b.cm(end, 1, 0);
+        assert_eq!(acks(&b), left);
+        assert_eq!(b.told, [(1, Told::Freed)]);
+        b.forget();
+        in_full_operation(&mut b, 1, 1460, 60000);
+        b.settle();
+        assert!(b.segments.is_empty());
+    }
+}
+
+#[test]
+fn connections_that_have_much_to_send_take_turns() {
+    let mut b = Bench::new(1);
+    for index in [1, 2, 3] {
+        // cwnd must have room for all
+        in_full_operation(&mut b, index, 1460, 60000);
+    }
+    burst(&mut b, &[1, 2], 10, 6);
+    // a third comes up amid it
+    b.sq_in.push_back(fpdu(3, 77, 100, true));
+    b.settle();
+    let all = indices(&b);
+    assert_eq!(all.len(), 21);
+    assert!(all[..6].iter().step_by(2).all(|i| *i == all[0]) && all[0] != all[1], "{all:?}");
+    assert!(all[..10].contains(&3), "after two of each other at most: {all:?}");
+    for index in [1, 2] {
+        let ids: Vec<_> = b.segments.iter().filter(|s| s.tuple == tuple(index, PEER_IP)).map(|s| s.fpdu).collect();
+        assert_eq!(ids, (0..10).map(Some).collect::<Vec<_>>());
+    }
+}
+
+/// What comes amid a row of segments of one connection counts at once, for it and for others.
+///
+/// Covers: TCP-39
+#[test]
+fn a_burst_holds_up_nothing() {
+    // an expiry of another connection, and its own
+    let mut b = Bench::new(1);
+    for index in [1, 2] {
+        in_full_operation(&mut b, index, 1460, 60000);
+    }
+    b.sq_in.push_back(fpdu(2, 5, 200, false));
+    b.settle();
+    b.forget();
+    burst(&mut b, &[1], 20, 3);
+    b.now = b.deadlines[&2];
+    until(&mut b, |b| b.expiry.is_none() && b.counts.timeouts == 1);
+    let so_far = b.segments.len();
+    until(&mut b, |b| indices(b).contains(&2));
+    assert!(b.segments.len() - so_far <= 3, "{:?}", indices(&b));
+
+    let mut b = Bench::new(1);
+    in_full_operation(&mut b, 1, 1460, 60000);
+    burst(&mut b, &[1], 20, 3);
+    b.now = b.deadlines[&1];
+    until(&mut b, |b| b.counts.timeouts == 1);
+    let before = b.segments.len();
+    b.settle();
+    let after: Vec<_> = b.segments[before..].iter().map(|s| s.fpdu).collect();
+    assert_eq!(after.first(), Some(&Some(0)), "from the oldest on, after {before}");
+    assert_eq!(after.len(), 14, "cwnd is a segment of 1460 octets");
+
+    // an acknowledgement: what it frees is told while more leaves
+    let mut b = Bench::new(1);
+    in_full_operation(&mut b, 1, 1460, 60000);
+    burst(&mut b, &[1], 20, 4);
+    b.rx_in.push_back(Rx { ack: b.seq(221), rcv_nxt: RCV + 40, window: 60000, ack_now: true, ..rx(Note::Update, 1) });
+    until(&mut b, |b| !b.to_sq.is_empty());
+    assert!(b.segments.len() <= 7);
+    assert_eq!(b.to_sq, [ToSq::Acked(1, 2)]);
+    b.settle();
+    assert_eq!(b.segments.len(), 20, "the ACK rides");
+    assert_eq!(b.segments[8].ack, RCV + 40);
+
+    // a window that closes
+    let mut b = Bench::new(1);
+    in_full_operation(&mut b, 1, 1460, 60000);
+    burst(&mut b, &[1], 20, 4);
+    b.update(1, b.seq(121), 500);
+    let sent = b.segments.len();
+    assert!((5..=7).contains(&sent), "{sent}");
+    b.update(1, b.seq(21 + 100 * sent as u32), 60000);
+    assert_eq!(b.segments.iter().map(|s| s.fpdu).collect::<Vec<_>>(), (0..20).map(Some).collect::<Vec<_>>());
+
+    // RST of the peer, and ours
+    let mut b = Bench::new(1);
+    in_full_operation(&mut b, 1, 1460, 60000);
+    burst(&mut b, &[1], 20, 4);
+    b.rx_in.push_back(rx(Note::Stop, 1));
+    until(&mut b, |b| b.rx_in.is_empty());
+    let sent = b.segments.len();
+    b.settle();
+    assert_eq!(b.segments.len(), sent, "nothing is sent after it was taken");
+    assert!(sent <= 7 && b.deadlines.is_empty());
+    b.free(1);
+    b.forget();
+    in_full_operation(&mut b, 1, 1460, 60000);
+    burst(&mut b, &[1], 20, 4);
+    b.cm(Op::Abort, 1, 0);
+    let last = b.segments.len() - 1;
+    assert!(last <= 7);
+    let rst = b.segments[last];
+    assert_eq!((rst.flags, rst.seq), (RST | ACK, b.seq(21 + 100 * last as u32)));
+    assert_eq!(b.told, [(1, Told::Freed)]);
+    assert!(b.deadlines.is_empty());
+}
+
+/// The way is asked for once in a row of segments, and again as soon as something may have changed.
+///
+/// Covers: ARP-9
+#[test]
+fn a_neighbour_that_moves_is_followed_from_the_next_segment_on() {
+    let mut b = Bench::new(1);
+    for index in [1, 2] {
+        in_full_operation(&mut b, index, 1460, 60000);
+    }
+    const MOVED: u64 = 0x0707_0707_0702;
+    burst(&mut b, &[1], 20, 4);
+    assert_eq!(b.queries.len(), 1);
+    b.neighbors.insert(PEER_IP, Neighbor::Found(MOVED));
+    let sent = b.segments.len();
+    b.settle();
+    let macs: Vec<_> = b.segments.iter().map(|s| s.mac).collect();
+    assert!(macs[sent + 1..].iter().all(|m| *m == MOVED), "the one under way is the last one to the old place");
+    assert_eq!((macs.len(), b.queries.len()), (20, 2));
+    // a change while it is asked for: what was answered counts for one segment
+    for clocks in 0..30 {
+        b.forget();
+        b.update(2, b.seq(21), 60000);
+        b.sq_in.push_back(fpdu(1, 50 + clocks, 100, true));
+        until(&mut b, |b| !b.queries.is_empty());
+        for _ in 0..clocks {
+            b.clock();
+        }
+        b.neighbors.insert(PEER_IP, Neighbor::Found(MOVED + 0x10000 * u64::from(clocks + 1)));
+        b.settle();
+        b.sq_in.push_back(fpdu(1, 500, 100, true));
+        b.settle();
+        assert_eq!(b.segments[1].mac, MOVED + 0x10000 * u64::from(clocks + 1), "{clocks}");
+        b.update(1, b.segments[1].end(), 60000);
+    }
+    // for a while only, whatever is told
+    b.forget();
+    let (mut asked, start) = (vec![], b.clocks);
+    while b.clocks < start + 5000 {
+        b.sq_in.push_back(fpdu(1, 1, 100, true));
+        until(&mut b, |b| b.sq_in.is_empty() && !b.segments.is_empty());
+        b.update(1, b.segments[0].end(), 60000);
+        if !b.queries.is_empty() {
+            asked.push(b.clocks);
+        }
+        b.forget();
+    }
+    assert!(asked.len() >= 4 && asked.windows(2).all(|w| w[1] - w[0] < 1024 + 400), "{asked:?}");
 }
 
 /// A peer that takes what comes in order; what it must see is all FPDUs, whole and in order, each once.
