@@ -2378,7 +2378,7 @@ fn each_second_segment_is_acknowledged_and_the_last_one_soon() {
             if b.rx_in.len() != before {
                 last = b.clocks;
             }
-            if b.segments.len() != sent && (many - b.rx_in.len() as u32) % 2 == 0 {
+            if b.segments.len() != sent && (many - b.rx_in.len() as u32).is_multiple_of(2) {
                 assert!(b.clocks - last < 40, "at once");
             }
         }
