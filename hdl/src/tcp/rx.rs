@@ -298,7 +298,7 @@ pub struct TcpRx<const C: usize, const T: usize, const L: usize, const A: usize>
     cm_note: DFF<RxCmNote>,
     ack_now: DFF<Bit>,
     /// Only because of payload in order.
-    soft: DFF<Bit>,
+    ack_soft: DFF<Bit>,
     /// RCV.NXT moved, and segments may be held that can be used now.
     advanced: DFF<Bit>,
     duplicate: DFF<Bit>,
@@ -466,7 +466,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Default for
             tx_note: Default::default(),
             cm_note: Default::default(),
             ack_now: Default::default(),
-            soft: Default::default(),
+            ack_soft: Default::default(),
             advanced: Default::default(),
             duplicate: Default::default(),
             challenge: Default::default(),
@@ -537,7 +537,21 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         dff_setup!(self, clock, outstanding, acceptable, new_data, data_over, fin_fits, fin_again, opened, crossed, keep, skip, take, got);
         dff_setup!(self, clock, got_next, fin_now, left, all_acked, deadline, age, pace, due, sweep, scan, scan_left, scan_first);
         dff_setup!(self, clock, scan_used, scan_deadline, slot, slot_deadline, tell_note, tell_stop, tell_reply, tell_wait_end);
-        dff_setup!(self, clock, tell_synced, tell_fin, tell_cm, tx_note, cm_note, ack_now, soft, duplicate, challenge, refused, waiting);
+        dff_setup!(
+            self,
+            clock,
+            tell_synced,
+            tell_fin,
+            tell_cm,
+            tx_note,
+            cm_note,
+            ack_now,
+            ack_soft,
+            duplicate,
+            challenge,
+            refused,
+            waiting
+        );
         dff_setup!(self, clock, reply_seq, reply_ack, reply_flags, hold, advanced, line, same, loaded);
         clock!(self, clock, rows);
         self.half_open.read_clock.next = self.clock.val();
@@ -682,7 +696,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.to_tx.data.next.window = bit_cast::<32, 16>(self.row.q.val().wnd);
         self.to_tx.data.next.mss = self.seg.q.val().mss;
         self.to_tx.data.next.ack_now = self.ack_now.q.val();
-        self.to_tx.data.next.soft = self.soft.q.val();
+        self.to_tx.data.next.soft = self.ack_soft.q.val();
         self.to_tx.data.next.duplicate = self.duplicate.q.val();
         self.to_tx.data.next.challenge = self.challenge.q.val();
         self.to_tx.data.next.seq = self.reply_seq.q.val();
@@ -754,7 +768,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                 self.opened.d.next = false;
                 self.crossed.d.next = false;
                 self.ack_now.d.next = false;
-                self.soft.d.next = false;
+                self.ack_soft.d.next = false;
                 self.advanced.d.next = false;
                 self.duplicate.d.next = false;
                 self.challenge.d.next = false;
@@ -1140,7 +1154,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                         self.advanced.d.next = !self.fin_now.q.val();
                     } else if self.psh.val() | self.row.q.val().full {
                         self.ack_now.d.next = true;
-                        self.soft.d.next = self.row.q.val().full & !self.ack_now.q.val() & !self.fin_now.q.val();
+                        self.ack_soft.d.next = self.row.q.val().full & !self.ack_now.q.val() & !self.fin_now.q.val();
                     }
                 }
                 if self.fin_now.q.val() {
