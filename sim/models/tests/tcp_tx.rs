@@ -2069,10 +2069,10 @@ fn the_clocks_that_the_manual_names() {
     };
     b.opened(3, 100, 60000);
     b.cm_in.push_back((Op::Send, 3, 600, 0));
-    assert_eq!(every(&mut b, 4), [17, 14, 14]);
+    assert_eq!(every(&mut b, 4), [16, 14, 14]);
     in_full_operation(&mut b, 4, 100, 60000);
     burst(&mut b, &[4], 4, 0);
-    assert_eq!(every(&mut b, 4), [14, 11, 11]);
+    assert_eq!(every(&mut b, 4), [13, 11, 11]);
     // five acknowledged by one
     in_full_operation(&mut b, 5, 1000, 60000);
     burst(&mut b, &[5], 5, 5);
