@@ -1067,6 +1067,7 @@ impl<const C: usize, const CP1: usize, const CP2: usize, const CP5: usize> Logic
                     self.ctl.d.next = self.cleared.val();
                     self.ctl.d.next.queued = self.ctl.q.val().queued;
                     self.way_known.d.next = false;
+                    self.owing.d.next = false;
                     self.ctl.d.next.state = TcpTxState::SynSent;
                     if self.rx.val().passive {
                         self.ctl.d.next.state = TcpTxState::SynReceived;
