@@ -2,8 +2,8 @@
 //! Assembles FPDUs from the octets that TCP brings, whatever its segments are, checks their CRC, and keeps each in a slot of memory for `rdma::rx`
 //! (RFC 5044 sections 4, 6 and 8). There are never markers in what we receive (CH-16).
 //!
-//! **Interface.** `payload_meta` goes before each payload on `inp`; each payload is answered on `consumed` by the number of octets taken over from its front, after all that
-//! it said was offered on `fpdu`. What is not taken over comes again from the peer, from exactly there. `bind`: with `Bind`, index `index` is live and what comes next of it is
+//! **Interface.** `payload_meta` goes before each payload on `inp`; each payload is answered on `consumed` by the number of octets taken over from its front: before
+//! its first octet, if it is sure that all will be; else after all that it said was offered on `fpdu`. What is not taken over comes again from the peer, from exactly there. `bind`: with `Bind`, index `index` is live and what comes next of it is
 //! the first octet of an FPDU; with `Unbind` it is forgotten, and `unbound` (the index) says so when all that was ever told of it on `fpdu` was taken. Of an index that is not
 //! bound nothing is taken over. `fpdu` tells of whole FPDUs, of an index in their order. Slot `s` is words `s * 2^(S-3)` and following of the slot memory: `slot_data` is the word at
 //! `slot_address` in the clock after. `free` gives a slot back. `ready` is low after reset until the memories are cleared (2^C or 2^P clocks).
@@ -16,6 +16,7 @@
 //! **Slots.** 2^P of 2^(S-1) + 2^(T+3) octets. An FPDU gets one when its first 8 octets are there and has it until it is whole and `free`, or bad, or its index unbound. At the end of a payload a
 //! *started* FPDU stays in its slot, but one slot is never left so: if 2^P - 1 are, an FPDU that began to fill its slot in this payload is taken back, the payload is taken over only to
 //! its start, or to where it was before (`cnt_mpa_no_slot`). So when an FPDU needs a slot and none is free, at least one holds an FPDU that was told, and the block waits for `free`.
+//! So a payload is taken over as a whole, and that is said at once, if its connection has an FPDU started or fewer than 2^P - 1 have: it can leave started the one at its end.
 //! What follows: it never waits for a peer. An FPDU that comes whole in one segment is always taken, however many peers stop in the middle of theirs. All FPDUs in pieces are
 //! taken (MPA-32) if there are more slots than connections; with fewer, those in pieces when 2^P - 1 are in pieces already must be sent again until one of these is whole or unbound.
 //!
@@ -26,8 +27,9 @@
 //! of which the field itself is part. What is left of a payload behind the last step, up to 7 octets, stays with the connection.
 //! **States.** `Clear` after reset; `Idle`; `Half`, `Load` a connection; `Begin`: await 8 octets of an FPDU and a slot; `Steps`; `Check`, `Verdict` behind the last step; `Finish` a payload;
 //! `Drain` what is not wanted; `Answer`, `Save` the connection; `Rebind`, `Unbound`.
-//! **Timing.** A payload takes 5 clocks and one behind `consumed`, 2 more if it ends within an FPDU, and each FPDU 3 beside its steps, of which there is one a clock: one FPDU in one payload, from
-//! `payload_meta` to `consumed`, 12 clocks with a ULPDU of 22 octets, 17 of 64, 190 of 1446, 191 of 1454 (1460 octets). An FPDU of 28 octets behind others 7.
+//! **Timing.** A payload takes 6 clocks, 2 more if it ends within an FPDU, and each FPDU 3 beside its steps, of which there is one a clock: one FPDU in one payload, from one
+//! `payload_meta` to the next, 13 clocks with a ULPDU of 22 octets, 18 of 64, 191 of 1446, 192 of 1454 (1460 octets; the wire brings them in 192.25). An FPDU of 28 octets behind others 7.
+//! `consumed` comes 3 clocks behind `payload_meta` if it comes at once.
 //! **Memory.** Slots of 1536 octets: 12 block RAMs (P = 4, S = 11, T = 6); 2^C x 2 words of 71 bits (2 block RAMs); 2^P slot numbers. `W` = P + S - 3, `B` = S - 3.
 use super::crc32c::{Crc32c, GOOD};
 use super::slot_ram::SlotRam;
@@ -121,6 +123,9 @@ pub struct MpaRx<const C: usize, const P: usize, const S: usize, const W: usize,
     /// The connection is to stay as it was.
     keep_row: DFF<Bit>,
     answer: DFF<Bits<16>>,
+    /// `answer` was known before the first octet / and was not taken yet.
+    sure: DFF<Bit>,
+    owes: DFF<Bit>,
     // aligner; octets beyond `count` are 0
     held: DFF<Bits<120>>,
     count: DFF<Bits<4>>,
@@ -167,6 +172,8 @@ pub struct MpaRx<const C: usize, const P: usize, const S: usize, const W: usize,
     address: Signal<Local, Bits<W>>,
     slot: Signal<Local, Bits<8>>,
     begins: Signal<Local, Bits<16>>,
+    answers: Signal<Local, Bit>,
+    certain: Signal<Local, Bit>,
     ones: Constant<Bits<32>>,
     right: Constant<Bits<32>>,
     most_ulpdu: Constant<Bits<16>>,
@@ -216,6 +223,8 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: us
             old: Default::default(),
             keep_row: Default::default(),
             answer: Default::default(),
+            sure: Default::default(),
+            owes: Default::default(),
             held: Default::default(),
             count: Default::default(),
             step: Default::default(),
@@ -257,6 +266,8 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: us
             address: Default::default(),
             slot: Default::default(),
             begins: Default::default(),
+            answers: Default::default(),
+            certain: Default::default(),
             ones: Constant::new(u64::from(u32::MAX).to_bits()),
             right: Constant::new(u64::from(GOOD).to_bits()),
             // a slot is a multiple of 4 octets, so the pad makes no difference
@@ -274,7 +285,7 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: us
 impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: usize, const T: usize> Logic for MpaRx<C, P, S, W, B, T> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, index, len, conn, binding, unbind, bind_crc, ended, stepped, start_at, began, old, keep_row, answer);
+        dff_setup!(self, clock, state, index, len, conn, binding, unbind, bind_crc, ended, stepped, start_at, began, old, keep_row, answer, sure, owes);
         dff_setup!(self, clock, held, count, step, step_half, step_there, step_address, crc, told, offered);
         dff_setup!(self, clock, head, tail, stock, warm, started, sweep);
         clock!(self, clock, slots);
@@ -395,8 +406,17 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: us
         }
         self.row.next = self.conns.turned.val();
         self.begins.next = bits::<16>(0) - bit_cast::<16, 3>(self.row.val().count);
-        self.consumed.valid.next = self.state.q.val() == MpaRxState::Answer;
+        self.answers.next = self.owes.q.val() | ((self.state.q.val() == MpaRxState::Answer) & !self.sure.q.val());
+        self.consumed.valid.next = self.answers.val();
         self.consumed.data.next = self.answer.q.val();
+        if self.consumed.ready.val() {
+            self.owes.d.next = false;
+        }
+        // nothing of the payload can be left over: it may leave an FPDU started, or is dropped
+        self.certain.next = self.row.val().started
+            | self.row.val().deaf
+            | !self.row.val().live
+            | (self.started.q.val() != self.most_started.val());
         self.unbound.valid.next = (self.state.q.val() == MpaRxState::Unbound) & !self.offered.q.val();
         self.unbound.data.next = self.index.q.val();
         match self.state.q.val() {
@@ -442,6 +462,8 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: us
                 self.began.d.next = self.row.val().count == 0;
                 self.old.d.next = self.row.val().started;
                 self.answer.d.next = self.len.q.val();
+                self.sure.d.next = self.certain.val();
+                self.owes.d.next = self.certain.val() & !self.binding.q.val();
                 self.state.d.next = MpaRxState::Begin;
                 if self.row.val().started {
                     self.state.d.next = MpaRxState::Steps;
@@ -556,7 +578,7 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: us
             }
             MpaRxState::Answer => {
                 self.conns.write.next = !self.keep_row.q.val();
-                if self.consumed.ready.val() {
+                if !self.answers.val() | self.consumed.ready.val() {
                     self.conn.d.next = self.conns.turned.val();
                     self.state.d.next = MpaRxState::Save;
                     if self.keep_row.q.val() {
@@ -626,6 +648,7 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: us
             self.state.d.next = MpaRxState::Clear;
             self.sweep.d.next = 0.into();
             self.offered.d.next = false;
+            self.owes.d.next = false;
             self.step_there.d.next = false;
         }
     }

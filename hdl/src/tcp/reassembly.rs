@@ -8,7 +8,7 @@
 //! none. When `rx` notes that RCV.NXT of a connection `advanced`, its slots are gone through before anything new: each that begins at or before
 //! RCV.NXT is offered as a `replay`, whose verdict says what of the payload goes to the receiver, and is free then; again until none is left that can
 //! be used; then `rx` hears so by an empty replay, at which it acknowledges (TCP-52). Slots of a connection that `forget` names are free at once,
-//! also while they are written.
+//! also while they are written. The receiver may have answered `rx` for a payload that is still on its way to it: one that was held waits until it has passed.
 //!
 //! **Rules.** A segment that is held already, with the same SEQ and at least as long (FIN counts), is not held twice; a longer one takes its place. Else
 //! a connection gets a slot only while more are free than it has, so that one, with a hole that is never filled, gets half of the pool, the next
@@ -74,6 +74,8 @@ pub struct Reassembly<const C: usize, const S: usize, const W: usize, const A: u
     state: DFF<ReassemblyState>,
     /// `rx` has not settled what it took.
     busy: DFF<Bit>,
+    /// A payload of `seg_rx` is on its way to the receiver.
+    flows: DFF<Bit>,
     /// RCV.NXT of `index` advanced, and the slots were not gone through to the end since.
     due: DFF<Bit>,
     /// What is under way is a replay.
@@ -162,6 +164,7 @@ impl<const C: usize, const S: usize, const W: usize, const A: usize> Default for
             owner: std::array::from_fn(|_| Default::default()),
             state: Default::default(),
             busy: Default::default(),
+            flows: Default::default(),
             due: Default::default(),
             replay: Default::default(),
             empty: Default::default(),
@@ -223,7 +226,7 @@ impl<const C: usize, const S: usize, const W: usize, const A: usize> Default for
 impl<const C: usize, const S: usize, const W: usize, const A: usize> Logic for Reassembly<C, S, W, A> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, busy, due, replay, empty, more, index, lost, key, slot, own, free, free_slot, same, same_slot);
+        dff_setup!(self, clock, state, busy, flows, due, replay, empty, more, index, lost, key, slot, own, free, free_slot, same, same_slot);
         dff_setup!(self, clock, covered, word, distance, reaches, store, at, skip, left, first, passive, full, lanes, surplus, put, fill);
         for i in 0..S {
             self.used[i].clock.next = self.clock.val();
@@ -295,6 +298,13 @@ impl<const C: usize, const S: usize, const W: usize, const A: usize> Logic for R
         self.pool.write_address.next = self.at.q.val();
         self.pool.write_data.next = self.inp.beat.val().data;
         self.pool.write_enable.next = false;
+
+        if self.inp.valid.val() & self.out.ready.val() & self.inp.beat.val().last {
+            self.flows.d.next = false;
+        }
+        if self.payload_meta.valid.val() & self.announce.ready.val() {
+            self.flows.d.next = true;
+        }
 
         if self.note.val().settled {
             self.busy.d.next = false;
@@ -442,6 +452,7 @@ impl<const C: usize, const S: usize, const W: usize, const A: usize> Logic for R
                 }
             }
             ReassemblyState::Meta => {
+                self.flows.d.next = false;
                 self.announce.valid.next = false;
                 self.payload_meta.ready.next = true;
                 if self.payload_meta.valid.val() {
@@ -483,7 +494,7 @@ impl<const C: usize, const S: usize, const W: usize, const A: usize> Logic for R
             }
             ReassemblyState::Announce => {
                 self.payload_meta.ready.next = false;
-                self.announce.valid.next = true;
+                self.announce.valid.next = !self.flows.q.val();
                 self.announce.data.next.index = self.index.q.val();
                 self.announce.data.next.len = self.left.q.val();
                 self.announce.data.next.first = self.first.q.val();
@@ -493,7 +504,7 @@ impl<const C: usize, const S: usize, const W: usize, const A: usize> Logic for R
                 self.surplus.d.next = self.skip.q.val().get_bits::<3>(0);
                 self.lanes.d.next = 0.into();
                 self.fill.d.next = 0.into();
-                if self.announce.ready.val() {
+                if self.announce.ready.val() & !self.flows.q.val() {
                     self.state.d.next = ReassemblyState::Load;
                 }
             }
@@ -571,6 +582,7 @@ impl<const C: usize, const S: usize, const W: usize, const A: usize> Logic for R
         if self.reset.val() {
             self.state.d.next = ReassemblyState::Pass;
             self.busy.d.next = false;
+            self.flows.d.next = false;
             self.due.d.next = false;
             for i in 0..S {
                 self.used[i].d.next = false;

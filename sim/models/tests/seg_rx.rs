@@ -368,6 +368,122 @@ fn an_option_list_costs_few_clocks_and_payload_passes_at_a_beat_a_clock() {
     }
 }
 
+/// Frames behind each other, an engine that takes `think` clocks to a verdict, and a receiver that takes payloads whenever it can: segments in order, each payload whole and its own.
+/// What was told while a payload of a frame before passed; clocks of a frame.
+fn stream(b: &mut Bench, cases: &[Case], think: u64) -> (usize, u64) {
+    let (m, rng) = (&mut b.m, &mut b.rng);
+    let mut wire: std::collections::VecDeque<_> =
+        cases.iter().enumerate().flat_map(|(n, case)| beats(&case.frame).into_iter().map(move |beat| (n, beat))).collect();
+    let (mut told, mut judged, mut due, mut done, mut early) = (0, 0, 0, 0, 0);
+    let (mut offered, mut passing, mut got) = (false, None::<usize>, vec![]);
+    let (mut clock, mut first) = (0, 0);
+    let kept: Vec<_> = (0..cases.len()).filter(|n| cases[*n].kept.is_some()).collect();
+    while !(wire.is_empty() && judged == cases.len() && done == kept.len()) {
+        clock += 1;
+        assert!(clock < 20_000 + 3000 * cases.len() as u64, "{told} told, {judged} judged, {done} passed");
+        offered |= !wire.is_empty() && rng.random_bool(b.valid);
+        m.inp_valid.set(offered);
+        if let Some((n, beat)) = wire.front() {
+            let case = &cases[*n];
+            m.inp_beat_data.set(beat.data);
+            m.inp_beat_keep.set(beat.keep);
+            m.inp_beat_last.set(beat.last.into());
+            m.meta_ip_len.set(case.total);
+            m.meta_data_offset.set(case.offset);
+            m.meta_seq.set(case.told.seq);
+            m.meta_dst_ip.set(case.told.addresses[0]);
+        }
+        m.segment_ready.set(told == judged && rng.random_bool(b.ready));
+        m.verdict_valid.set(told > judged && clock >= due);
+        if let Some(case) = cases.get(judged) {
+            let kept = case.kept.clone().unwrap_or(Kept { index: 3, skip: 5, take: 7, first: true, passive: true, full: true });
+            m.verdict_data_keep.set(case.kept.is_some().into());
+            m.verdict_data_index.set(kept.index);
+            m.verdict_data_skip.set(kept.skip as u64);
+            m.verdict_data_take.set(kept.take as u64);
+        }
+        m.payload_meta_ready.set(passing.is_none() && rng.random_bool(b.ready));
+        m.out_ready.set(rng.random_bool(b.ready));
+        m.eval();
+        assert!(!m.payload_meta_valid.get() || passing.is_none(), "announced while another passes");
+        if m.out_valid.get() && m.out_ready.get() {
+            let n = passing.expect("announced");
+            push(&mut got, m.out_beat_data.get(), m.out_beat_keep.get());
+            if m.out_beat_last.bit() {
+                let kept = cases[n].kept.as_ref().expect("kept");
+                assert!(got == cases[n].payload[kept.skip..kept.skip + kept.take], "payload {n}");
+                got.clear();
+                (passing, done) = (None, done + 1);
+            }
+        }
+        if m.payload_meta_valid.get() && m.payload_meta_ready.get() {
+            let n = kept[done];
+            assert!(n < judged);
+            let case = cases[n].kept.as_ref().expect("kept");
+            assert_eq!((m.payload_meta_data_index.get(), m.payload_meta_data_len.get()), (case.index, case.take as u64));
+            passing = Some(n);
+            if done == 0 {
+                first = clock;
+            }
+        }
+        if m.verdict_valid.get() && m.verdict_ready.get() {
+            judged += 1;
+        } else if told > judged {
+            let case = &cases[judged].told;
+            let now = (m.segment_data_seq.get(), m.segment_data_len.get(), m.segment_data_tuple_local_ip.get());
+            assert_eq!(now, (case.seq, case.len, case.addresses[0]), "stays until the verdict was taken");
+        }
+        if m.segment_valid.get() && m.segment_ready.get() {
+            let case = &cases[told].told;
+            assert_eq!((m.segment_data_seq.get(), m.segment_data_len.get()), (case.seq, case.len), "segment {told}");
+            early += usize::from(passing.is_some());
+            due = clock + think;
+            told += 1;
+        }
+        if offered && m.inp_ready.get() {
+            wire.pop_front();
+            offered = false;
+        }
+        m.tick();
+    }
+    m.inp_valid.set(false);
+    m.verdict_valid.set(false);
+    (early, (clock - first) / cases.len() as u64)
+}
+
+/// A segment is told and judged while the payload before it passes: full frames come through as fast as the wire brings them, which takes 192.25 clocks for each.
+#[test]
+fn frames_of_a_stream_overlap() {
+    let seed = bench::seed("seg_rx stream");
+    let mut b = Bench::new(seed);
+    let full = |b: &mut Bench| {
+        let mut case = case(&mut b.rng.clone(), &[], octets(&mut b.rng, 1460), 0);
+        case.kept = Some(Kept { index: 1, skip: 0, take: 1460, first: false, passive: false, full: true });
+        case
+    };
+    let cases: Vec<_> = (0..50).map(|_| full(&mut b)).collect();
+    let (early, clocks) = stream(&mut b, &cases, 60);
+    println!("{early} of 50 told while another passed, {clocks} clocks a frame");
+    assert!(early >= 48, "{early} of 50");
+    assert!(clocks <= 191, "{clocks} clocks a frame");
+    for round in 0..40usize {
+        (b.valid, b.ready) = [(1.0, 1.0), (0.5, 1.0), (1.0, 0.4), (0.8, 0.8)][round % 4];
+        let most = [20, 1460, 300][round % 3];
+        let cases: Vec<_> = (0..60)
+            .map(|_| {
+                let len = b.rng.random_range(0..most);
+                let payload = octets(&mut b.rng, len);
+                let options = vec![1; 4 * b.rng.random_range(0..=10) * b.rng.random_range(0..2)];
+                let case = case(&mut b.rng.clone(), &options, payload, 6);
+                b.rng.random::<u64>();
+                case
+            })
+            .collect();
+        let think = b.rng.random_range(0..40);
+        stream(&mut b, &cases, think);
+    }
+}
+
 #[test]
 fn a_reset_at_any_time_leaves_a_working_block() {
     let seed = bench::seed("seg_rx reset");
