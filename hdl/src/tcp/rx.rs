@@ -36,7 +36,8 @@
 //! `Read`, and goes from `Judge` to `Text`.
 //!
 //! **Timing.** From taking a segment to the offer of its verdict 13 clocks and the look-up's time, until the next can be taken 23 and the look-up's with
-//! one message to tell, and what `consumed` takes; 4 less if the job before was of the same index. A connection that goes to TIME-WAIT: 3 clocks for each entry looked at (a rotating pointer meets a free one at once until
+//! one message to tell, and what `consumed` takes; 4 less if the job before was of the same index, and neither `Found`, `Decide`, `Read` nor the look-up if that index is open and has its
+//! tuple: 18 from one segment of a connection to the next, and what `consumed` takes. A connection that goes to TIME-WAIT: 3 clocks for each entry looked at (a rotating pointer meets a free one at once until
 //! the table is nearly full), 3 * 2^T when it overflows. `from_tx`: 12 clocks, or 8.
 //!
 //! **Stalls.** `verdict`, `to_tx` and `to_cm` may hold the engine up, and `consumed`, whose parser (`mpa::start_rx`) may wait for the manager's queue. `connections`
@@ -329,6 +330,8 @@ pub struct TcpRx<const C: usize, const T: usize, const L: usize, const A: usize>
     address: Signal<Local, Bits<16>>,
     write_row: Signal<Local, Bit>,
     known: Signal<Local, Bit>,
+    /// The segment is of the connection whose row is at hand, which is in the look-up.
+    again: Signal<Local, Bit>,
     there: Signal<Local, Bit>,
     scan_latch: Signal<Local, Bit>,
     count: Signal<Local, HalfOpen>,
@@ -495,6 +498,7 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Default for
             address: Default::default(),
             write_row: Default::default(),
             known: Default::default(),
+            again: Default::default(),
             there: Default::default(),
             scan_latch: Default::default(),
             line: Default::default(),
@@ -744,6 +748,11 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
         self.new_count.next.count = self.count.val().count;
         self.address.next = self.index.q.val();
         self.rows.word.next = self.line.q.val().get_bits::<2>(0);
+        self.again.next = self.same.q.val()
+            & (self.is.val() == RxConnState::Open)
+            & (self.job.q.val() == TcpRxJob::Segment)
+            & (self.ask_op.q.val() == LookupOp::Find)
+            & (self.key.q.val() == self.row.q.val().tuple);
         self.known.next = self.same.q.val() & (self.loaded.q.val() == self.index.q.val());
         self.there.next = false;
         self.scan_latch.next = false;
@@ -821,8 +830,13 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                 }
             }
             TcpRxStep::Ask => {
-                self.lookup.valid.next = true;
-                if self.lookup.ready.val() {
+                self.lookup.valid.next = !self.again.val();
+                if self.again.val() {
+                    self.hit.d.next = true;
+                    self.index.d.next = self.loaded.q.val();
+                    self.same.d.next = false;
+                    self.there.next = true;
+                } else if self.lookup.ready.val() {
                     self.state.d.next = TcpRxStep::Found;
                 }
             }
