@@ -30,7 +30,7 @@
 //!   A SYN may take an index while more than `spare_slots` are free.
 //! - A segment for LISTEN with neither RST, ACK nor SYN is dropped; anything for nobody is answered as TCP-28 says.
 //!
-//! **States.** `Idle` takes, in this order, `from_tx`, `from_cm`, every 32 clocks one step of the sweep of the TIME-WAIT table, a segment. A segment goes
+//! **States.** `Idle` takes, in this order, `from_tx`, `from_cm`, every 128 clocks one step of the sweep of the TIME-WAIT table, a segment. A segment goes
 //! `Ask`, `Found`, `Decide`, `Read`, `Latch`, `Measure` (differences), `Compare`, `Classify` (what they mean), `Judge` (RFC 9293: first to fourth check), `Ack` (fifth),
 //! `Text` (seventh), `Rule` (verdict), `Consumed`, `Fin` (eighth), `Settle`, `Advance` (did it close?), `Store`, `Tell`. A replay says whose it is: it starts at
 //! `Read`, and goes from `Judge` to `Text`.
@@ -276,7 +276,7 @@ pub struct TcpRx<const C: usize, const T: usize, const L: usize, const A: usize>
     // TIME-WAIT
     deadline: DFF<Bits<32>>,
     age: DFF<Bits<32>>,
-    pace: DFF<Bits<5>>,
+    pace: DFF<Bits<7>>,
     due: DFF<Bit>,
     sweep: DFF<Bits<T>>,
     /// Where the search for a free entry is, and how many it has still to see.

@@ -10,7 +10,7 @@ const CONNECTIONS: u16 = 32;
 const WAITS: u16 = 32;
 const LISTENERS: usize = 16;
 /// Clocks in which every TIME-WAIT entry is looked at.
-const SWEEP: u32 = 33 * WAITS as u32;
+const SWEEP: u32 = 129 * WAITS as u32;
 const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
