@@ -24,6 +24,8 @@
 //!   buffer behind them. The manager serves that queue before all that makes it tell `rx` something of its own accord, at most two messages a job; each job makes room
 //!   for one message, with which `rx` goes on to its next input, and that is the manager's before any segment. So `cm_to_rx` never holds more than
 //!   2 x 16 messages while `rx` waits: 32 places.
+//! * `seg_rx` takes the verdict for a segment when the payload before it has passed, and `rx` waits for that. A payload under way is `mpa::rx`'s, which needs nothing of `rx` for it: it was answered for
+//!   before its first octet, and goes to slots and to `rdma::rx`, which has queues for all that it tells the manager. A payload of `start_rx` is answered at its end, so `rx` is still at its segment.
 //! * `reassembly` lets everything through between `seg_rx` and `rx`. When it offers again what it has held, it stands in the place of `seg_rx`: nobody
 //!   waits for it who would not wait for `seg_rx`. What `rx` tells it are pulses, which are never refused.
 //! * `rules` answer within 20 clocks, and who has asked takes the answer whatever else it waits for.
@@ -33,7 +35,7 @@
 //!   one segment makes `rx` say; what `rx` has no room for waits as frames in the receive buffer, which has 256 places of its own.
 //! * `cm_to_tx`: `tx` never waits for the manager.
 //!
-//! **Memory.** Block RAM: `tx_to_rx` (32 x 50 bits), `tx_to_cm` (4 * 2^C x 18), `cm_to_rx` (32 x 34), `faults` (2 * 2^C x 16), one or two each; the pool of `reassembly` (6). `cm_to_tx` is
+//! **Memory.** Block RAM: `tx_to_rx` (32 x 50 bits), `tx_to_cm` (4 * 2^C x 18), `cm_to_rx` (32 x 34), `faults` (2 * 2^C x 16), one or two each; the pool of `reassembly` (6), the beats of `seg_rx` (2). `cm_to_tx` is
 //! distributed, `rx_to_tx` three registers in a row, `segment_out` one.
 use crate::cm::conn::Conn;
 use crate::cm::messages::*;
