@@ -285,7 +285,10 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: us
 impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: usize, const T: usize> Logic for MpaRx<C, P, S, W, B, T> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, index, len, conn, binding, unbind, bind_crc, ended, stepped, start_at, began, old, keep_row, answer, sure, owes);
+        dff_setup!(
+            self, clock, state, index, len, conn, binding, unbind, bind_crc, ended, stepped, start_at, began, old, keep_row, answer, sure,
+            owes
+        );
         dff_setup!(self, clock, held, count, step, step_half, step_there, step_address, crc, told, offered);
         dff_setup!(self, clock, head, tail, stock, warm, started, sweep);
         clock!(self, clock, slots);
@@ -413,10 +416,8 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: us
             self.owes.d.next = false;
         }
         // nothing of the payload can be left over: it may leave an FPDU started, or is dropped
-        self.certain.next = self.row.val().started
-            | self.row.val().deaf
-            | !self.row.val().live
-            | (self.started.q.val() != self.most_started.val());
+        self.certain.next =
+            self.row.val().started | self.row.val().deaf | !self.row.val().live | (self.started.q.val() != self.most_started.val());
         self.unbound.valid.next = (self.state.q.val() == MpaRxState::Unbound) & !self.offered.q.val();
         self.unbound.data.next = self.index.q.val();
         match self.state.q.val() {

@@ -226,7 +226,9 @@ impl<const C: usize, const S: usize, const W: usize, const A: usize> Default for
 impl<const C: usize, const S: usize, const W: usize, const A: usize> Logic for Reassembly<C, S, W, A> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, busy, flows, due, replay, empty, more, index, lost, key, slot, own, free, free_slot, same, same_slot);
+        dff_setup!(
+            self, clock, state, busy, flows, due, replay, empty, more, index, lost, key, slot, own, free, free_slot, same, same_slot
+        );
         dff_setup!(self, clock, covered, word, distance, reaches, store, at, skip, left, first, passive, full, lanes, surplus, put, fill);
         for i in 0..S {
             self.used[i].clock.next = self.clock.val();

@@ -458,7 +458,10 @@ impl<D: Pins> Bench<D> {
                 }
                 answered = self.i.consumed_ready;
             }
-            assert!(!sure || answered || o.consumed.is_some() || self.i.payload.is_some() || self.clocks < taken_at + 3, "answered at once");
+            assert!(
+                !sure || answered || o.consumed.is_some() || self.i.payload.is_some() || self.clocks < taken_at + 3,
+                "answered at once"
+            );
         }
     }
     /// Octets in pieces that end at `cuts` (none ends before the one before), all of which must be taken over.

@@ -559,7 +559,11 @@ impl Bench {
     }
 
     fn idle(&self) -> bool {
-        self.queue.is_empty() && matches!((&self.up, &self.pass, &self.rx), (Up::Idle, Pass::Nothing, Rx::Idle)) && self.expected.is_empty() && self.due.is_none() && self.holding.is_none()
+        self.queue.is_empty()
+            && matches!((&self.up, &self.pass, &self.rx), (Up::Idle, Pass::Nothing, Rx::Idle))
+            && self.expected.is_empty()
+            && self.due.is_none()
+            && self.holding.is_none()
     }
 
     /// Until all is done that was asked for.
