@@ -319,7 +319,13 @@ struct Bench {
     host: ReadHost,
     /// Chance that a neighbour does not take, or waits before it offers.
     stall: f64,
-    completion_stall: f64,
+    /// Chance that a taker takes nothing for a while.
+    sleepy: f64,
+    asleep: [u64; 7],
+    /// What was offered and not taken in the last clock.
+    kept: [Option<[u64; 6]>; 8],
+    /// How long `from_tx` and `posted` have waited, and at most.
+    waits: [(u64, u64); 2],
     binds: VecDeque<(u64, u16, Params)>,
     posted: VecDeque<(u16, u16)>,
     closes: VecDeque<u16>,
@@ -348,7 +354,10 @@ impl Bench {
             memory: Memory::default(),
             host: ReadHost::new(latency, busy),
             stall,
-            completion_stall: stall,
+            sleepy: 0.0,
+            asleep: [0; 7],
+            kept: [None; 8],
+            waits: [(0, 0); 2],
             binds: VecDeque::new(),
             posted: VecDeque::new(),
             closes: VecDeque::new(),
@@ -387,6 +396,7 @@ impl Bench {
         self.reading.clear();
         self.lines.clear();
         self.unbound.clear();
+        self.kept = [None; 8];
         self.m.bind_valid.set(false);
         self.m.posted_valid.set(false);
         self.m.close_valid.set(false);
@@ -471,22 +481,20 @@ impl Bench {
         if let Some((_, refused)) = answer {
             self.m.answer_data_status.set(if refused { self.rng.random_range(1..6) } else { 0 });
         }
-        let (a, b, c, d, e, f, g) = (
-            self.lucky(self.stall),
-            self.lucky(self.stall),
-            self.lucky(self.stall),
-            self.lucky(self.stall),
-            self.lucky(self.stall),
-            self.lucky(self.stall),
-            self.lucky(self.completion_stall),
-        );
-        self.m.unbound_ready.set(a);
-        self.m.to_tx_ready.set(b);
-        self.m.issued_ready.set(c);
-        self.m.responded_ready.set(d);
-        self.m.event_ready.set(e);
-        self.m.ask_ready.set(f);
-        self.m.completion_ready.set(g);
+        let mut ready = [true; 7];
+        for (k, ready) in ready.iter_mut().enumerate() {
+            if self.sleepy > 0.0 && self.rng.random_bool(self.sleepy) {
+                self.asleep[k] = self.clocks + self.rng.random_range(20..300);
+            }
+            *ready = self.lucky(self.stall) && self.asleep[k] <= self.clocks;
+        }
+        self.m.unbound_ready.set(ready[0]);
+        self.m.to_tx_ready.set(ready[1]);
+        self.m.issued_ready.set(ready[2]);
+        self.m.responded_ready.set(ready[3]);
+        self.m.event_ready.set(ready[4]);
+        self.m.ask_ready.set(ready[5]);
+        self.m.completion_ready.set(ready[6]);
         // items are read a word a clock
         let addressed = !self.arrived.is_empty();
         if let Some(fpdu) = self.arrived.front() {
@@ -494,7 +502,20 @@ impl Bench {
         }
         self.m.eval();
 
-        let (m, now) = (&self.m, self.clocks);
+        let offers = self.offers();
+        for (k, offer) in offers.iter().enumerate() {
+            assert!(self.kept[k].is_none() || self.kept[k] == *offer, "what is offered stays: {k}");
+            let taken = if k == 7 { rd_ready } else { ready[k] };
+            self.kept[k] = offer.filter(|_| !taken);
+        }
+        let m = &self.m;
+        for (wait, waits) in
+            self.waits.iter_mut().zip([m.from_tx_valid.get() && !m.from_tx_ready.get(), m.posted_valid.get() && !m.posted_ready.get()])
+        {
+            wait.0 = if waits { wait.0 + 1 } else { 0 };
+            wait.1 = wait.1.max(wait.0);
+        }
+        let now = self.clocks;
         let request = (m.rd_req_valid.get() && rd_ready).then(|| (m.rd_req_data_addr.get(), m.rd_req_data_len.get() as u16));
         let beat_taken = beat.is_some() && m.rd_beat_ready.get();
         macro_rules! taken {
@@ -508,7 +529,9 @@ impl Bench {
             };
         }
         let ask = (m.ask_valid.get() && m.ask_ready.get()).then(|| {
-            (m.ask_data_stag.get() as u32, m.ask_data_to.get(), m.ask_data_len.get() as u32, m.ask_data_need.get(), m.ask_data_pd.get())
+            assert_eq!(m.ask_data_op.get(), 0, "nothing is invalidated");
+            let who = (m.ask_data_pd.get() as u16, m.ask_data_qpn.get() as u16);
+            (m.ask_data_stag.get() as u32, m.ask_data_to.get(), m.ask_data_len.get() as u32, m.ask_data_need.get(), who)
         });
         assert!(m.quiet.get(), "regions wait for nobody here, else the end of a region would wait for this check and this check for it");
         let came = (m.to_tx_valid.get() && m.to_tx_ready.get()).then(|| Fpdu {
@@ -583,9 +606,9 @@ impl Bench {
             assert_eq!(n.count(), 1, "a fetch at {addr:#x} is of a bound queue");
             assert_eq!(len, 96);
         }
-        if let Some((stag, to, len, need, pd)) = ask {
+        if let Some((stag, to, len, need, who)) = ask {
             assert!(len > 0, "nothing is not checked");
-            assert!(self.lines.values().any(|l| l.params.is_some_and(|p| u64::from(p.pd) == pd)));
+            assert!(self.lines.values().any(|l| l.params.is_some_and(|p| (p.pd, p.qpn) == who)));
             self.asks.push((stag, to, len, need));
             let due = now + 1 + if self.stall == 0.0 { 2 } else { self.rng.random_range(0..12) };
             self.answers.push_back((due, stag & 0xff == REFUSED));
@@ -652,6 +675,34 @@ impl Bench {
                 self.check(fpdu, words.try_into().expect("12 words"));
             }
         }
+    }
+
+    /// What is offered to each taker.
+    fn offers(&self) -> [Option<[u64; 6]>; 8] {
+        let m = &self.m;
+        let fpdu = u64::from(m.to_tx_data_fpdu_last.bit()) | u64::from(m.to_tx_data_push.bit()) << 1 | m.to_tx_data_fpdu_phase.get() << 2;
+        let lens = m.to_tx_data_fpdu_len.get() | m.to_tx_data_wire_len.get() << 16;
+        let completion = m.completion_data_cqn.get() | m.completion_data_qpn.get() << 16 | m.completion_data_wqe.get() << 32;
+        [
+            m.unbound_valid.get().then(|| [m.unbound_data.get().into(), 0, 0, 0, 0, 0]),
+            m.to_tx_valid
+                .get()
+                .then(|| [m.to_tx_data_index.get(), m.to_tx_data_fpdu_item.get(), m.to_tx_data_fpdu_offset.get(), fpdu, lens, 0]),
+            m.issued_valid
+                .get()
+                .then(|| [m.issued_data_index.get(), m.issued_data_stag.get(), m.issued_data_to.get(), m.issued_data_len.get(), 0, 0]),
+            m.responded_valid.get().then(|| [m.responded_data.get().into(), 0, 0, 0, 0, 0]),
+            m.event_valid.get().then(|| [m.event_data_index.get(), m.event_data_note.get(), 0, 0, 0, 0]),
+            m.ask_valid.get().then(|| {
+                let who = m.ask_data_pd.get() << 16 | m.ask_data_qpn.get();
+                [m.ask_data_stag.get(), m.ask_data_to.get(), m.ask_data_len.get(), m.ask_data_need.get(), who, m.ask_data_op.get()]
+            }),
+            m.completion_valid.get().then(|| {
+                let what = m.completion_data_opcode.get() << 8 | m.completion_data_status.get();
+                [completion, what, m.completion_data_len.get(), 0, 0, 0]
+            }),
+            m.rd_req_valid.get().then(|| [m.rd_req_data_addr.get(), m.rd_req_data_len.get(), 0, 0, 0, 0]),
+        ]
     }
 
     fn told_by_tx(&mut self, (acked, index, emss): (bool, u16, u16)) {
@@ -1472,6 +1523,124 @@ fn a_long_message_does_not_hold_up_others() {
     assert!(b.fpdu_clocks.len() - before < 8, "{} FPDUs of the other first", b.fpdu_clocks.len() - before);
 }
 
+/// A long message goes on by itself: nothing else is told of its connection, whatever comes for another one meanwhile, and when.
+#[test]
+fn a_long_message_goes_on_whatever_comes_for_others() {
+    for delay in 0..80 {
+        let mut b = Bench::new(1..2, 0.0, 0.0);
+        b.bind(1, PLAIN, 1460);
+        b.bind(2, Params { qpn: 2, base: 1 << 40, ..PLAIN }, 1460);
+        b.post(1, Wr::gather(WRITE, 0, 0, &[sge(1440 * 30)]));
+        b.until(|b| b.lines[&1].sent == 2);
+        b.run(delay);
+        b.post(2, Wr::in_line(WRITE, 0, 0, &[1]));
+        b.until(|b| b.lines[&1].fpdus.len() == 30 && b.lines[&2].fpdus.len() == 1);
+    }
+}
+
+/// Of all connections together four entries are fetched at a time.
+#[test]
+fn four_entries_are_fetched_at_a_time() {
+    let mut b = Bench::new(300..301, 0.0, 0.0);
+    // none is forgotten while the host takes nothing
+    b.host.busy = 1.0;
+    for index in 0..6u16 {
+        b.bind(index, Params { qpn: index, base: u64::from(index) << 40, ..PLAIN }, 1460);
+        for n in 0..5 {
+            b.put(index, Wr::gather(SEND, 0, 0, &[Sge { len: 1 + u32::from(index), stag: 0x100 * n, addr: index.into() }]));
+        }
+        b.ring(index);
+    }
+    b.run(500);
+    b.host.busy = 0.0;
+    let mut most = 0;
+    while !b.lines.values().all(Line::idle) {
+        most = most.max(b.host.outstanding());
+        b.ack_all();
+        b.clock();
+    }
+    assert_eq!(most, 4);
+}
+
+/// Who tells something, and who orders, waits for a few jobs, however many entries have come.
+#[test]
+fn nobody_waits_for_all_the_entries_that_come() {
+    let mut b = Bench::new(0..1, 0.0, 0.0);
+    for index in 0..8u16 {
+        b.bind(index, Params { qpn: index, base: u64::from(index) << 40, ..PLAIN }, 1460);
+        for _ in 0..12 {
+            b.put(index, Wr::in_line(WRITE, 0, 0, &[7; 8]));
+        }
+    }
+    b.waits = [(0, 0); 2];
+    for index in 0..8 {
+        b.ring(index);
+    }
+    while !b.lines.values().all(Line::idle) {
+        b.ack_all();
+        if b.posted.is_empty() {
+            b.ring(3);
+        }
+        b.clock();
+    }
+    println!("from_tx waited {}, posted {}", b.waits[0].1, b.waits[1].1);
+    assert!(b.waits.iter().all(|(_, most)| *most < 150));
+}
+
+/// What comes for an index that is bound to nobody changes nothing for the next connection there, and nobody hears of it.
+#[test]
+fn what_comes_for_an_index_that_is_not_bound_is_ignored() {
+    let mut b = Bench::new(1..5, 0.0, 0.1);
+    for _ in 0..2 {
+        for _ in 0..3 {
+            b.from_tx.push_back((true, 9, 0));
+        }
+        b.posted.push_back((9, 40));
+        b.closes.push_back(9);
+        b.faults.push_back(9);
+        for note in [READ_REQUEST, READ_DONE, TERM_WORD, TERM, STOP, HEARD] {
+            b.rx(note, 9);
+        }
+        b.until(|b| b.from_tx.is_empty() && b.from_rx.is_empty() && b.posted.is_empty() && b.closes.is_empty() && b.faults.is_empty());
+        b.run(200);
+        b.bind(9, Params { responder: true, ..PLAIN }, 1460);
+        b.post(9, Wr::gather(WRITE, 1, 2, &[sge(1440 * 40)]));
+        b.run(1000);
+        assert_eq!((b.lines[&9].sent, b.events(9)), (0, &[][..]));
+        b.rx(HEARD, 9);
+        b.run(2000);
+        assert_eq!(b.lines[&9].fpdus.len(), 32);
+        b.settle();
+        b.closes.push_back(9);
+        b.until(|b| !b.events(9).is_empty());
+        assert_eq!(b.events(9), [DRAINED]);
+        b.unbind(9);
+        b.until(|b| b.lines.is_empty());
+    }
+}
+
+/// The indices of the send queue come round at 2^16, the sequence numbers of its messages do not.
+/// Covers: DDP-4
+#[test]
+fn a_queue_goes_on_when_its_indices_come_round() {
+    let mut b = Bench::new(0..1, 0.0, 0.0);
+    b.bind(17, Params { log2: 5, ..PLAIN }, 1460);
+    let mut posted = 0;
+    while b.lines[&17].done < 66_000 {
+        if posted < 66_000 && posted - b.lines[&17].done <= 16 {
+            for _ in 0..16 {
+                let opcode = if posted % 16 == 3 { READ } else { SEND };
+                b.put(17, Wr::gather(opcode, 1, 2, &[]));
+                posted += 1;
+            }
+            b.ring(17);
+        }
+        b.ack(17);
+        b.end_reads();
+        b.clock();
+    }
+}
+
 fn random_wr(b: &mut Bench) -> Wr {
     let rng = &mut b.rng;
     let opcode = [0, 0, 1, 1, 3, 4, 5, 6][rng.random_range(0..8)];
@@ -1506,7 +1675,7 @@ fn random_params(b: &mut Bench, index: u16, round: u64) -> Params {
         qpn: index + 100 * (round % 500) as u16,
         pd: rng.random(),
         cqn: rng.random(),
-        base: (u64::from(index) + 1) << 48 | round << 24 | 0x40,
+        base: (u64::from(index) + 1) << 56 | rng.random::<u64>() >> 8 & !0x3f,
         log2: rng.random_range(6..10),
         all_signaled: rng.random(),
         crc: rng.random(),
@@ -1572,8 +1741,9 @@ fn traffic(b: &mut Bench, clocks: u64, round: u64, ends: bool) {
 #[test]
 fn random_work() {
     let clocks = std::env::var("SQ_CLOCKS").ok().and_then(|s| s.parse().ok()).unwrap_or(60_000);
-    for stall in [0.0, 0.2, 0.7] {
+    for (stall, sleepy) in [(0.0, 0.0), (0.2, 0.0), (0.7, 0.0), (0.0, 0.005)] {
         let mut b = Bench::new(1..60, 0.1, stall);
+        b.sleepy = sleepy;
         traffic(&mut b, clocks, 0, false);
         let indices: Vec<u16> = b.lines.keys().copied().collect();
         for index in indices {
