@@ -382,6 +382,11 @@ struct Bench {
     /// Chance that a taker is busy, and that the bench does nothing.
     busy: f64,
     pause: f64,
+    /// Chance that a taker takes nothing for a while.
+    sleepy: f64,
+    asleep: [u64; 6],
+    /// What was offered and not taken in the last clock.
+    kept: [Option<[u64; 7]>; 9],
     /// Clocks that `regions` takes.
     latency: Range<u64>,
     asked: Option<(u64, u64, u64)>,
@@ -391,9 +396,9 @@ struct Bench {
     words: Vec<u64>,
     /// Read Requests that `rdma::sq` holds, by index.
     owed: BTreeMap<usize, usize>,
-    /// Receives that were completed, and whether the block has to do with an index, by index.
+    /// Receives that were completed, and what the block has to do with, by index.
     received: BTreeMap<usize, usize>,
-    busy_with: BTreeMap<usize, usize>,
+    busy_with: BTreeMap<usize, Qp>,
     fetches: VecDeque<usize>,
     clocks: u64,
     counts: [u64; 7],
@@ -436,6 +441,9 @@ impl Bench {
             scratch: Memory::default(),
             busy: 0.0,
             pause: 0.0,
+            sleepy: 0.0,
+            asleep: [0; 6],
+            kept: [None; 9],
             latency: 4..5,
             asked: None,
             seen: 0,
@@ -468,6 +476,7 @@ impl Bench {
         self.world = World { regions: std::mem::take(&mut self.regions), ..World::default() };
         self.regions = self.world.regions.clone();
         self.actions.clear();
+        self.kept = [None; 9];
         self.free = (0..SLOTS).collect();
         self.to_free.clear();
         self.reads = ReadHost::new(self.reads.latency.clone(), self.reads.busy);
@@ -488,14 +497,16 @@ impl Bench {
             assert!(wait <= 4 * 32 + 1, "ready");
         }
     }
+    /// A queue pair for `index`; all bits of its numbers differ between indices.
     fn qp(index: usize) -> Qp {
+        let mixed = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Qp {
-            qpn: 100 + index as u16,
-            pd: 7 + index as u16 % 3,
-            cqn: 40 + index as u16 % 5,
-            rq_base: 0x10_0000_0000 + ((index as u64) << 20),
+            qpn: (mixed >> 13) as u16 & !0x1f | index as u16,
+            pd: (mixed >> 29) as u16,
+            cqn: (mixed >> 45) as u16,
+            rq_base: mixed.rotate_left(23) & !0x3f,
             rq_log2: 2 + index as u8 % 3,
-            ird: 1 + index as u8 % 4,
+            ird: [1, 2, 8, 16, 33, 64, 130, 255][index % 8],
             terminate: 0,
         }
     }
@@ -543,7 +554,12 @@ impl Bench {
         let (rd_ready, rd_beat) = self.reads.offer(&self.memory, &mut self.rng);
         let (wr_ready, beat_ready, end) = self.writes.offer(&mut self.scratch, &mut self.rng);
         let settled = self.settled() && self.m.quiet.get();
-        let ready: [bool; 6] = std::array::from_fn(|_| !self.rng.random_bool(self.busy));
+        for asleep in &mut self.asleep {
+            if self.sleepy > 0.0 && self.rng.random_bool(self.sleepy) {
+                *asleep = now + self.rng.random_range(20..500);
+            }
+        }
+        let ready: [bool; 6] = std::array::from_fn(|k| !self.rng.random_bool(self.busy) && self.asleep[k] <= now);
         let m = &mut self.m;
 
         // what is done next
@@ -633,7 +649,14 @@ impl Bench {
         }
         m.eval();
 
+        let takers = [ready[0], ready[1], ready[2], ready[3], ready[4], m.ask_ready.get(), rd_ready, wr_ready, beat_ready];
+        for (k, (offer, taken)) in Self::offers(m).into_iter().zip(takers).enumerate() {
+            assert!(self.kept[k].is_none() || self.kept[k] == offer, "what is offered stays: {k}");
+            self.kept[k] = offer.filter(|_| !taken);
+        }
+
         // regions
+        assert!(!m.answer_valid.get() || m.answer_ready.get(), "an answer is taken at once: the end of a region waits for that");
         assert!(self.allowed <= self.ended || !m.quiet.get(), "an access is under way");
         self.ended += usize::from(end.is_some());
         if m.answer_valid.get() && m.answer_ready.get() {
@@ -660,11 +683,13 @@ impl Bench {
         // memory
         let request = (m.rd_req_valid.get() && rd_ready).then(|| (m.rd_req_data_addr.get(), m.rd_req_data_len.get() as u16));
         if let Some((addr, len)) = request {
-            let index = (addr - Self::qp(0).rq_base) as usize >> 20;
-            let (at, size) = (addr & 0xf_ffff, 64 << Self::qp(index).rq_log2);
-            assert!(len % 64 == 0 && at + u64::from(len) <= size, "entries of the ring");
-            assert!(self.busy_with.contains_key(&index), "nothing is read for an index that is not bound");
-            self.fetches.push_back(index);
+            let is_of = |qp: &Qp| {
+                let left = (64u64 << qp.rq_log2).checked_sub(addr.wrapping_sub(qp.rq_base));
+                left.is_some_and(|left| left >= u64::from(len))
+            };
+            let index = self.busy_with.iter().find(|(_, qp)| is_of(qp)).map(|(index, _)| *index);
+            assert!(len > 0 && len % 64 == 0 && addr % 64 == 0, "whole entries");
+            self.fetches.push_back(index.expect("entries of the ring of an index that is bound"));
         }
         if rd_beat.is_some_and(|beat| beat.last) {
             self.fetches.pop_front();
@@ -686,7 +711,8 @@ impl Bench {
         let mut outs = vec![];
         if m.completion_valid.get() && m.completion_ready.get() {
             assert_eq!(m.completion_data_opcode.get(), 128);
-            *self.received.entry(m.completion_data_qpn.get() as usize - 100).or_default() += 1;
+            let of = self.busy_with.iter().find(|(_, qp)| u64::from(qp.qpn) == m.completion_data_qpn.get());
+            *self.received.entry(*of.expect("a queue pair that is bound").0).or_default() += 1;
             outs.push(Out::Completion {
                 cqn: m.completion_data_cqn.get() as u16,
                 qpn: m.completion_data_qpn.get() as u16,
@@ -764,8 +790,8 @@ impl Bench {
         m.tick();
         m.slot_data.set(self.slots[at]);
         if taken.contains(&true) {
-            if let Some(Action::Bind(index, _)) = self.actions.pop_front() {
-                self.busy_with.insert(index, 0);
+            if let Some(Action::Bind(index, qp)) = self.actions.pop_front() {
+                self.busy_with.insert(index, qp);
             }
             m.fpdu_valid.set(false);
             m.bind_valid.set(false);
@@ -781,6 +807,35 @@ impl Bench {
             self.free.insert(0, slot);
         }
         self.clocks += 1;
+    }
+    /// What is offered to each taker.
+    fn offers(m: &Model) -> [Option<[u64; 7]>; 9] {
+        [
+            m.free_valid.get().then(|| [u64::from(m.free_data.get()), 0, 0, 0, 0, 0, 0]),
+            m.completion_valid.get().then(|| {
+                let names = m.completion_data_cqn.get() | m.completion_data_qpn.get() << 16 | m.completion_data_wqe.get() << 32;
+                let flags = m.completion_data_invalidated.get() | m.completion_data_solicited.get() << 1;
+                [names, flags, m.completion_data_status.get(), m.completion_data_len.get(), m.completion_data_stag.get(), 0, 0]
+            }),
+            m.to_sq_valid.get().then(|| {
+                let (index, note, len) = (m.to_sq_data_index.get(), m.to_sq_data_note.get(), m.to_sq_data_len.get());
+                let (sink_stag, sink_to) = (m.to_sq_data_sink_stag.get(), m.to_sq_data_sink_to.get());
+                [index, note, m.to_sq_data_stag.get(), m.to_sq_data_to.get(), len, sink_stag, sink_to]
+            }),
+            m.event_valid.get().then(|| {
+                let (layer, etype, code) = (m.event_data_layer.get(), m.event_data_etype.get(), m.event_data_code.get());
+                [m.event_data_kind.get(), m.event_data_index.get(), layer, etype, code, 0, 0]
+            }),
+            m.unbound_valid.get().then(|| [u64::from(m.unbound_data.get()), 0, 0, 0, 0, 0, 0]),
+            m.ask_valid.get().then(|| {
+                let (op, need) = (m.ask_data_op.get(), m.ask_data_need.get());
+                let (stag, to, len) = (m.ask_data_stag.get(), m.ask_data_to.get(), m.ask_data_len.get());
+                [op, need, stag, to, len, m.ask_data_pd.get(), m.ask_data_qpn.get()]
+            }),
+            m.rd_req_valid.get().then(|| [m.rd_req_data_addr.get(), m.rd_req_data_len.get(), 0, 0, 0, 0, 0]),
+            m.wr_req_valid.get().then(|| [m.wr_req_data_addr.get(), m.wr_req_data_len.get(), 0, 0, 0, 0, 0]),
+            m.wr_beat_valid.get().then(|| [m.wr_beat_data_data.get(), m.wr_beat_data_last.get(), 0, 0, 0, 0, 0]),
+        ]
     }
     fn idle(&self) -> bool {
         self.actions.is_empty() && self.settled() && self.world.out.is_empty() && self.world.writes.is_empty()
@@ -802,19 +857,18 @@ impl Bench {
     }
 }
 
-/// A connection with a region of each kind: STag `kind << 8 | index`.
-const WRITE: u32 = 0x100;
-const READ: u32 = 0x200;
-const LOCAL: u32 = 0x300;
-const LOCAL_2: u32 = 0x400;
-const WINDOW: u32 = 0x500;
-const ALIEN: u32 = 0x600;
+/// A connection with a region of each kind: STag `kind | index`.
+const WRITE: u32 = 0x9a35_c100;
+const READ: u32 = 0x65ca_3200;
+const LOCAL: u32 = 0xc3f0_a300;
+const LOCAL_2: u32 = 0x3c0f_5400;
+const WINDOW: u32 = 0xa5a5_9500;
+const ALIEN: u32 = 0x5a5a_6600;
 const SMALL: u64 = 0x4000;
 
 fn connect(b: &mut Bench, index: usize) {
     let Qp { pd, qpn, .. } = Bench::qp(index);
     let at = |kind: u32| kind | index as u32;
-    let base = |kind: u32| (u64::from(kind) << 40) + 0xffff_f123 + index as u64;
     for (kind, rights, qpn) in [
         (WRITE, REMOTE_WRITE, None),
         (READ, REMOTE_READ, None),
@@ -822,22 +876,27 @@ fn connect(b: &mut Bench, index: usize) {
         (LOCAL_2, LOCAL_WRITE, Some(qpn)),
         (WINDOW, REMOTE_WRITE | REMOTE_INVALIDATE, Some(qpn)),
     ] {
-        b.region(at(kind), Region { base: base(kind), len: SMALL, addr: base(kind) ^ 0x5555_0000_1001, rights, pd, qpn, valid: true });
+        let base = base(at(kind));
+        b.region(at(kind), Region { base, len: SMALL, addr: base ^ 0x5555_0000_1001, rights, pd, qpn, valid: true });
     }
-    b.region(at(ALIEN), Region { base: base(ALIEN), len: SMALL, addr: 0, rights: 15, pd, qpn: Some(qpn + 1), valid: true });
+    let other = Some(qpn ^ 1 << (index % 16));
+    b.region(at(ALIEN), Region { base: base(at(ALIEN)), len: SMALL, addr: 0, rights: 15, pd, qpn: other, valid: true });
     b.bind(index);
 }
 
+/// Where the region of `stag` begins: not far below a multiple of 2^32.
 fn base(stag: u32) -> u64 {
-    (u64::from(stag & 0xff00) << 40) + 0xffff_f123 + u64::from(stag & 0xff)
+    (u64::from(stag).wrapping_mul(0x9e37_79b9_7f4a_7c15) & 0x7fff_ffff_0000_0000) + 0xffff_f123 + u64::from(stag & 0x1f)
 }
 
 fn sge(stag: u32, at: u64, len: u32) -> Sge {
     Sge { len, stag, to: base(stag) + at }
 }
 
+/// Its sink is one that nobody has, in other bits each time.
 fn request(stag: u32, to: u64, size: u32) -> ReadRequest {
-    ReadRequest { sink_stag: 0xdead_beef, sink_to: 0x1122_3344_5566_7788, size, source_stag: stag, source_to: to }
+    let mixed = (to ^ u64::from(size)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(stag) << 21;
+    ReadRequest { sink_stag: !(mixed >> 17) as u32, sink_to: mixed, size, source_stag: stag, source_to: to }
 }
 
 /// One of each kind, in one segment and in several, with the edges of each.
@@ -941,7 +1000,7 @@ fn table() -> Vec<Row<'static>> {
         wrong_segment("Write, stream", [0x11, 2, 0xc0], 20, |i| tagged(true, Opcode::Write, ALIEN | i, base(ALIEN | i), &[1])),
         row("Write, PD", [0x11, 2, 0xc0], 20, |b, i| {
             let other = *b.regions.0.get(&(WRITE | i as u32)).expect("its own");
-            b.region(0x77, Region { pd: other.pd + 1, ..other });
+            b.region(0x77, Region { pd: other.pd ^ 1 << (i % 16), ..other });
             b.fpdu(i, tagged(true, Opcode::Write, 0x77, other.base, &[1]));
         }),
         wrong_segment("Write, right", [0x11, 0, 0xc0], 20, |i| tagged(true, Opcode::Write, READ | i, base(READ | i), &[1])),
@@ -1074,6 +1133,61 @@ fn table() -> Vec<Row<'static>> {
             b.fpdu(i, untagged(true, Opcode::Send, 0, 0, msn, 0, &[1; 8]));
         }));
         rows.push(wrong_segment("MSN of a Read Request", [0x12, 3, 0xc0], 24, move |_| read_request(msn, request(0, 0, 0))));
+    }
+    for bit in 0..32 {
+        // the lowest make the STag of another connection
+        if bit > 4 {
+            rows.push(wrong_segment("a bit of the STag of a Write", [0x11, 0, 0xc0], 20, move |i| {
+                tagged(true, Opcode::Write, (WRITE | i) ^ 1 << bit, base(WRITE | i), &[1])
+            }));
+            rows.push(wrong_segment("a bit of the source of a Read", [1, 0, 0xe0], 52, move |i| {
+                read_request(1, request((READ | i) ^ 1 << bit, base(READ | i), 8))
+            }));
+            rows.push(row("a bit of the STag of a receive", [2, 7, 0], 4, move |b, i| {
+                let whole = sge(LOCAL | i as u32, 0, 5);
+                b.post(i, &[Sge { stag: whole.stag ^ 1 << bit, ..whole }]);
+                b.fpdu(i, untagged(true, Opcode::Send, 0, 0, 1, 0, &[1; 5]));
+            }));
+        }
+        rows.push(row("a bit of the STag of a second segment", [2, 6, 0xc0], 24, move |b, i| {
+            b.post(i, &[sge(LOCAL | i as u32, 0, 9)]);
+            b.fpdu(i, untagged(false, Opcode::SendInvalidate, WINDOW, 0, 1, 0, &[1; 3]));
+            b.fpdu(i, untagged(true, Opcode::SendInvalidate, WINDOW ^ 1 << bit, 0, 1, 3, &[1]));
+        }));
+        rows.push(row("a bit of the STag of a Read Response", [0x11, 0, 0xc0], 20, move |b, i| {
+            let own = LOCAL | i as u32;
+            b.act(Action::Issued(i, sge(own, 0, 100)));
+            b.fpdu(i, tagged(true, Opcode::ReadResponse, own ^ 1 << bit, base(own), &[1; 100]));
+        }));
+        rows.push(row("a bit of the MSN of a Send", [0x12, 3, 0xc0], 24, move |b, i| {
+            b.post(i, &[]);
+            b.fpdu(i, untagged(true, Opcode::Send, 0, 0, 1 ^ 1 << bit, 0, &[]));
+        }));
+        rows.push(wrong_segment("a bit of the MSN of a Read Request", [0x12, 3, 0xc0], 24, move |_| {
+            read_request(1 ^ 1 << bit, request(0, 0, 0))
+        }));
+        rows.push(row("a bit of the MO of a Send", [0x12, 4, 0xc0], 24, move |b, i| {
+            b.post(i, &[sge(LOCAL | i as u32, 0, 50)]);
+            b.fpdu(i, untagged(false, Opcode::Send, 0, 0, 1, 0, &[1; 8]));
+            b.fpdu(i, untagged(true, Opcode::Send, 0, 0, 1, 8 ^ 1 << bit, &[1; 8]));
+        }));
+        rows.push(wrong_segment("a bit of the MO of a Read Request", [0x12, 4, 0xc0], 24, move |_| {
+            let mut octets = read_request(1, request(0, 0, 0));
+            octets[14..18].copy_from_slice(&(1u32 << bit).to_be_bytes());
+            octets
+        }));
+        if bit > 1 {
+            rows.push(wrong_segment("a bit of the QN", [0x12, 1, 0xc0], 24, move |_| {
+                untagged(true, Opcode::Send, 0, 1 << bit, 1, 0, &[1])
+            }));
+        }
+    }
+    for bit in 0..64 {
+        rows.push(row("a bit of the TO of a Read Response", [0x11, 1, 0xc0], 20, move |b, i| {
+            let own = LOCAL | i as u32;
+            b.act(Action::Issued(i, sge(own, 0, 100)));
+            b.fpdu(i, tagged(true, Opcode::ReadResponse, own, base(own) ^ 1 << bit, &[1; 100]));
+        }));
     }
     for mo in [0, 7, 9, 0x1_0008] {
         rows.push(row("MO of a second segment", [0x12, 4, 0xc0], 24, move |b, i| {
@@ -1316,6 +1430,124 @@ fn a_place_is_free_when_the_response_has_left() {
     }
 }
 
+/// A receive has room for all the octets of its SGEs, a Read for all that it asked for, a source for all that is asked of it.
+///
+/// Covers: RDM-15, RDM-21
+#[test]
+fn every_bit_of_a_length_counts() {
+    let mut b = Bench::new(7);
+    let Qp { pd, .. } = Bench::qp(11);
+    let whole = Region { base: 0, len: u64::MAX, addr: 0x1234_5678_9abc_def0, rights: 15, pd, qpn: None, valid: true };
+    b.region(0x8765_4321, whole);
+    for bit in 5..32 {
+        connect(&mut b, 11);
+        let len = 1 << bit;
+        let own = |to: u64, len| Sge { len, stag: 0x8765_4321, to };
+        b.post(11, &[own(1 << bit, len)]);
+        b.fpdu(11, untagged(true, Opcode::Send, 0, 0, 1, 0, &[1; 32]));
+        // together they have one bit more, or two
+        b.post(11, &[own(1 << bit, 20), own(7, len - 20), own(5, len)]);
+        b.fpdu(11, untagged(true, Opcode::Send, 0, 0, 2, 0, &[2; 32]));
+        b.post(11, &[own(1 << bit, 20), own(7, len - 20), own(5, len), own(5, len)]);
+        b.fpdu(11, untagged(true, Opcode::Send, 0, 0, 3, 0, &[3; 32]));
+        b.post(11, &[own(1 << bit, 20), own(7, len), own(5, len), own(5, len - 20)]);
+        b.fpdu(11, untagged(true, Opcode::Send, 0, 0, 4, 0, &[4; 32]));
+        b.post(11, &[own(1 << bit, len), own(7, len), own(5, len), own(5, len)]);
+        b.fpdu(11, untagged(true, Opcode::Send, 0, 0, 5, 0, &[5; 32]));
+        b.fpdu(11, read_request(1, request(0x8765_4321, 1 << bit, len)));
+        b.act(Action::Issued(11, own(1 << bit, len)));
+        b.fpdu(11, tagged(len == 32, Opcode::ReadResponse, 0x8765_4321, 1 << bit, &[6; 32]));
+        assert!(terminate_of(&b, 11).is_none());
+        b.run();
+        b.act(Action::Unbind(11));
+        b.run();
+    }
+}
+
+/// Messages of many segments: a Send over SGEs that are long, and a Read Response.
+///
+/// Covers: DDP-19, RDM-15
+#[test]
+fn long_messages_are_placed_to_their_end() {
+    const LEN: usize = 600_000;
+    let mut b = Bench::new(8);
+    b.writes = WriteHost::new(1..2, 0.0);
+    connect(&mut b, 9);
+    let Qp { pd, .. } = Bench::qp(9);
+    let whole = Region { base: 0, len: u64::MAX, addr: 0, rights: LOCAL_WRITE, pd, qpn: None, valid: true };
+    b.region(0x8765_4321, whole);
+    let own = |to: u64, len| Sge { len, stag: 0x8765_4321, to };
+    b.post(9, &[own(0xffff_0000, 300_000), own(77, 1), own(0xff_ffff_0000, 299_999)]);
+    b.act(Action::Issued(9, own(0xffff_ff00, LEN as u32)));
+    let data = b.octets(LEN);
+    for (n, piece) in data.chunks(1900).enumerate() {
+        let (from, last) = (1900 * n, 1900 * (n + 1) >= LEN);
+        b.fpdu(9, untagged(last, Opcode::Send, 0, 0, 1, from as u32, piece));
+        b.fpdu(9, tagged(last, Opcode::ReadResponse, 0x8765_4321, 0xffff_ff00 + from as u64, piece));
+    }
+    b.run();
+    assert_eq!(b.counts[..4], [0, 1, 0, 1]);
+}
+
+/// The indices of the receive queue come round at 2^16, the sequence numbers of messages do not.
+///
+/// Covers: DDP-4
+#[test]
+fn a_queue_goes_on_when_its_indices_come_round() {
+    const COUNT: u32 = 66_000;
+    let mut b = Bench::new(9);
+    b.act(Action::Bind(15, Qp { rq_log2: 6, ..Bench::qp(15) }));
+    for n in 1..=COUNT {
+        b.post(15, &[]);
+        b.fpdu(15, untagged(true, Opcode::Send, 0, 0, n, 0, &[]));
+        if n % 32 == 0 {
+            b.fpdu(15, read_request(n / 32, request(n, 0, 0)));
+            b.act(Action::Issued(15, Sge::default()));
+            b.fpdu(15, tagged(true, Opcode::ReadResponse, 0, 0, &[]));
+            // one that is posted later than it is asked for waits for the last
+            while b.actions.len() > 4 || b.owed.get(&15).is_none_or(|owed| *owed == 0) {
+                b.clock();
+            }
+            b.owed.clear();
+            b.act(Action::Responded(15));
+        }
+    }
+    b.run();
+    assert_eq!(b.counts[1..4], [u64::from(COUNT), u64::from(COUNT / 32), u64::from(COUNT / 32)]);
+}
+
+/// A Terminate that finds no room to be told waits for it and stays what it is.
+///
+/// Covers: RDM-9
+#[test]
+fn a_terminate_waits_for_room() {
+    let mut b = Bench::new(12);
+    connect(&mut b, 30);
+    connect(&mut b, 31);
+    for i in 0..30 {
+        connect(&mut b, i);
+        for _ in 0..8 {
+            b.act(Action::Issued(30, Sge::default()));
+            b.act(Action::Issued(31, Sge::default()));
+        }
+        b.run();
+        // these are as many as are kept
+        for _ in 0..8 {
+            b.fpdu(30, tagged(true, Opcode::ReadResponse, 0, 0, &[]));
+            b.fpdu(31, tagged(true, Opcode::ReadResponse, 0, 0, &[]));
+        }
+        let (short, long) = if i % 2 == 0 { (!0, !0) } else { (0, 0) };
+        let what = ReadRequest { sink_stag: short, sink_to: long, size: 1 | short, source_stag: short, source_to: long };
+        let mut octets = read_request(1, what);
+        octets[2..6].copy_from_slice(&short.to_be_bytes());
+        b.fpdu(i, octets);
+        b.busy = 0.95;
+        b.run();
+        b.busy = 0.0;
+        assert_eq!(b.counts[5], i as u64 + 1);
+    }
+}
+
 #[derive(Clone, Default)]
 struct Talker {
     msn: [u32; 2],
@@ -1476,6 +1708,7 @@ fn random_traffic_does_what_the_model_says() {
         b.writes = WriteHost::new([1..6, 1..80, 60..200][round % 3].clone(), [0.0, 0.2, 0.6][round % 3]);
         b.reads = ReadHost::new([1..6, 1..80, 60..200][round % 3].clone(), [0.0, 0.2, 0.6][round % 3]);
         let faults = [0.0, 0.02][round / 3 % 2];
+        b.sleepy = [0.0, 0.005][round / 2 % 2];
         let mut talkers = vec![Talker::default(); 1 + 5 * (round % 2) + 3];
         traffic(&mut b, &mut talkers, 40_000, faults);
         b.run();
