@@ -1041,8 +1041,10 @@ fn a_write_completes_when_it_is_acknowledged() {
 fn messages_are_cut_to_mulpdu() {
     let mut b = Bench::new(1..4, 0.0, 0.0);
     for markers in [false, true] {
-        for emss in [1u16, 100, 127, 128, 134, 138, 142, 146, 147, 148, 149, 511, 512, 513, 536, 1447, 1448, 1459, 1460, 8960, 65495, 65535]
-        {
+        for emss in [
+            1u16, 100, 127, 128, 134, 138, 142, 146, 147, 148, 149, 511, 512, 513, 536, 1447, 1448, 1459, 1460, 2600, 4000, 8960, 15_000,
+            32_000, 65495, 65535,
+        ] {
             let p = Params { markers, ..PLAIN };
             b.bind(1, p, emss);
             let mulpdu = fpdu::mulpdu(emss.into(), markers) as u32;
@@ -1287,7 +1289,7 @@ fn a_start_up_that_failed_sends_its_terminate_and_nothing_else() {
         assert_eq!(b.events(2), [TERMINATED]);
         b.run(300);
         let line = &b.lines[&2];
-        assert_eq!((line.sent, line.begun, line.completions.len()), (0, 0, 0));
+        assert_eq!((line.sent, line.begun, line.completions.len(), b.host.requests.len()), (0, 0, 0, 0));
     }
 }
 
@@ -1422,9 +1424,10 @@ fn a_terminate_leaves_at_the_next_message_boundary() {
         assert_eq!(b.events(5), [TERMINATED]);
         let line = &b.lines[&5];
         assert_eq!((line.begun, line.done, line.stopped, line.owed.len()), (1, 1, true, 1));
+        let fetched = b.host.requests.len();
         b.post(5, Wr::in_line(SEND, 0, 0, &[9]));
         b.run(300);
-        assert_eq!(b.lines[&5].sent, 0);
+        assert_eq!((b.lines[&5].sent, b.host.requests.len()), (0, fetched));
     }
 }
 
@@ -1444,12 +1447,14 @@ fn stop_and_fault_end_the_stream() {
             b.until(|b| !b.events(5).is_empty());
         }
         b.run(200);
+        let fetched = b.host.requests.len();
+        b.post(5, Wr::in_line(SEND, 0, 0, &[9]));
         b.terminate(5, &[1]);
         for _ in 0..500 {
             b.ack_all();
             b.clock();
         }
-        assert_eq!(b.lines[&5].sent, 0);
+        assert_eq!((b.lines[&5].sent, b.host.requests.len()), (0, fetched));
         assert_eq!(b.events(5), if stop { &[][..] } else { &[SOURCE_LOST][..] });
     }
 }
@@ -1591,7 +1596,11 @@ fn nobody_waits_for_all_the_entries_that_come() {
 #[test]
 fn what_comes_for_an_index_that_is_not_bound_is_ignored() {
     let mut b = Bench::new(1..5, 0.0, 0.1);
+    b.bind(4, Params { qpn: 4, base: 1 << 40, ..PLAIN }, 1460);
     for _ in 0..2 {
+        b.post(4, Wr::gather(SEND, 1, 2, &[sge(20_000)]));
+        b.post(4, Wr::gather(READ, 1, 2, &[sge(1)]));
+        b.until(|b| b.lines[&4].reads.len() == 1);
         for _ in 0..3 {
             b.from_tx.push_back((true, 9, 0));
         }
@@ -1615,7 +1624,31 @@ fn what_comes_for_an_index_that_is_not_bound_is_ignored() {
         b.until(|b| !b.events(9).is_empty());
         assert_eq!(b.events(9), [DRAINED]);
         b.unbind(9);
-        b.until(|b| b.lines.is_empty());
+        b.until(|b| !b.lines.contains_key(&9));
+    }
+    assert_eq!((b.lines[&4].done, b.events(4)), (4, &[][..]));
+}
+
+/// Every bit of a length is in the item, in what is cut, and in what is told of a Read.
+/// Covers: RDM-15
+#[test]
+fn every_bit_of_a_length_counts() {
+    let mut b = Bench::new(1..4, 0.0, 0.0);
+    for bit in 5..31 {
+        for part in 0..4u32 {
+            b.bind(6, PLAIN, 1460);
+            let len = 1 << bit;
+            match part {
+                0 => b.post(6, Wr::gather(SEND, 1, 2, &[sge(len)])),
+                1 => b.post(6, Wr::gather(WRITE, 1, 2, &[sge(len - 20), sge(20)])),
+                2 => b.post(6, Wr::gather(READ, 1, 2, &[sge(len)])),
+                _ => b.from_rx.push_back((READ_REQUEST, 6, Owed { stag: 5, to: 6, len, sink_stag: 8, sink_to: 9 })),
+            }
+            let fpdus = if part == 2 { 1 } else { len.div_ceil(1440).min(3) as usize };
+            b.until(|b| b.lines[&6].fpdus.len() >= fpdus);
+            b.unbind(6);
+            b.until(|b| b.lines.is_empty());
+        }
     }
 }
 
@@ -1624,11 +1657,12 @@ fn what_comes_for_an_index_that_is_not_bound_is_ignored() {
 #[test]
 fn a_queue_goes_on_when_its_indices_come_round() {
     let mut b = Bench::new(0..1, 0.0, 0.0);
-    b.bind(17, Params { log2: 5, ..PLAIN }, 1460);
+    b.bind(17, Params { log2: 6, ..PLAIN }, 1460);
     let mut posted = 0;
     while b.lines[&17].done < 66_000 {
-        if posted < 66_000 && posted - b.lines[&17].done <= 16 {
-            for _ in 0..16 {
+        // nothing is left to fetch at times
+        if posted == b.lines[&17].done {
+            for _ in 0..[7, 32, 33][posted % 3] {
                 let opcode = if posted % 16 == 3 { READ } else { SEND };
                 b.put(17, Wr::gather(opcode, 1, 2, &[]));
                 posted += 1;
