@@ -806,6 +806,7 @@ impl Bench {
         assert_eq!(words[2] as u32, message.len, "length of {message:?}");
         assert_eq!((words[2] >> 32) as u16, p.qpn);
         assert_eq!((words[2] >> 48 & 1 != 0, words[2] >> 49 & 1 != 0), (p.markers, p.crc));
+        assert_eq!((words[0] >> 10 & 0x3f, words[2] >> 50), (0, 0), "spare bits");
         match &message.payload {
             Payload::Inline(data) => {
                 assert!(words[0] >> 8 & 1 != 0, "inline");
@@ -1261,6 +1262,14 @@ fn the_rtr_is_first() {
         let line = &b.lines[&2];
         assert!(!line.rtr, "sent");
         assert_eq!(line.begun, if rtr_read { 0 } else { 2 });
+        if rtr_read {
+            b.end_reads();
+        }
+        for _ in 0..500 {
+            b.ack_all();
+            b.clock();
+        }
+        assert_eq!((b.lines[&2].begun, b.lines[&2].done), (2, 0), "the end of the RTR is not that of the Read");
         b.settle();
         assert_eq!(b.lines[&2].completions.len(), 2);
         assert_eq!(b.lines[&2].msn_read, if rtr_read { 3 } else { 2 });
@@ -1496,6 +1505,17 @@ fn drained_is_told_when_nothing_is_left() {
     assert_eq!(b.events(5), []);
     b.ack(5);
     b.until(|b| b.events(5) == [DRAINED]);
+    // a response is last that has not begun
+    b.bind_before_emss(8, Params { qpn: 8, base: 8 << 40, ..PLAIN });
+    b.from_rx.push_back((READ_REQUEST, 8, Owed { stag: 5, to: 6, len: 7, sink_stag: 8, sink_to: 9 }));
+    b.until(|b| b.from_rx.is_empty());
+    b.closes.push_back(8);
+    b.run(300);
+    assert_eq!(b.events(8), []);
+    b.from_tx.push_back((false, 8, 1460));
+    b.until(|b| b.lines[&8].fpdus.len() == 1);
+    b.ack(8);
+    b.until(|b| b.events(8) == [DRAINED]);
     // the RTR is last
     b.until(|b| b.lines[&7].fpdus.len() == 1);
     b.closes.push_back(7);
@@ -1505,7 +1525,29 @@ fn drained_is_told_when_nothing_is_left() {
     b.until(|b| b.events(7) == [DRAINED]);
     b.closes.push_back(7);
     b.run(300);
-    assert!((4..8).all(|index| b.events(index) == [DRAINED]));
+    assert!((4..9).all(|index| b.events(index) == [DRAINED]));
+}
+
+/// Work that is posted and cannot be fetched yet is left too.
+/// Covers: TD-1
+#[test]
+fn drained_is_not_told_while_an_entry_waits_to_be_fetched() {
+    let mut b = Bench::new(500..501, 0.0, 0.0);
+    b.bind(1, PLAIN, 1460);
+    b.bind(2, Params { qpn: 2, base: 1 << 40, ..PLAIN }, 1460);
+    for _ in 0..4 {
+        b.put(1, Wr::in_line(SEND, 0, 0, &[9]));
+    }
+    b.ring(1);
+    b.until(|b| b.host.outstanding() == 4);
+    b.post(2, Wr::in_line(SEND, 0, 0, &[9]));
+    b.until(|b| b.posted.is_empty());
+    b.closes.push_back(2);
+    b.run(200);
+    assert_eq!((b.host.outstanding(), b.events(2)), (4, &[][..]));
+    b.settle();
+    b.until(|b| b.events(2) == [DRAINED]);
+    assert_eq!(b.lines[&2].done, 1);
 }
 
 /// One FPDU a turn: a small Write does not wait for a long message of another connection.
@@ -1627,6 +1669,51 @@ fn what_comes_for_an_index_that_is_not_bound_is_ignored() {
         b.until(|b| !b.lines.contains_key(&9));
     }
     assert_eq!((b.lines[&4].done, b.events(4)), (4, &[][..]));
+}
+
+/// Covers: DDP-5, DDP-17
+#[test]
+fn the_longest_message_is_cut_to_its_end() {
+    let mut b = Bench::new(0..1, 0.0, 0.0);
+    b.bind(6, PLAIN, 65535);
+    b.post(6, Wr::gather(WRITE, 1, u64::MAX, &[sge(0x7fff_ffff)]));
+    while b.lines[&6].done == 0 {
+        b.ack(6);
+        b.clock();
+    }
+}
+
+/// The queue of indices has room for all of them, however often one is bound anew while it stands there.
+#[test]
+fn an_index_that_is_bound_anew_does_not_take_the_place_of_another() {
+    let mut b = Bench::new(1..2, 0.0, 0.0);
+    let params = |index: u16| Params { qpn: index, base: u64::from(index) << 40, ..PLAIN };
+    for index in 0..32 {
+        b.bind(index, params(index), 1460);
+    }
+    b.post(0, Wr::gather(WRITE, 0, 0, &[sge(1440 * 20)]));
+    // while an FPDU is not taken nobody has a turn
+    b.until(|b| b.lines[&0].sent == 1);
+    b.asleep[1] = u64::MAX;
+    b.run(100);
+    for index in 1..31 {
+        b.post(index, Wr::in_line(SEND, 0, 0, &[9]));
+    }
+    b.unbind(5);
+    b.run(500);
+    b.asleep[1] = 0;
+    b.until(|b| b.lines[&0].sent == 2);
+    b.asleep[1] = u64::MAX;
+    b.until(|b| b.unbound == [5]);
+    b.run(100);
+    b.bind(5, params(5), 1460);
+    b.post(5, Wr::in_line(SEND, 0, 0, &[9]));
+    b.run(100);
+    b.post(31, Wr::in_line(SEND, 0, 0, &[9]));
+    b.run(100);
+    assert_eq!(b.lines[&0].sent, 2);
+    b.asleep[1] = 0;
+    b.settle();
 }
 
 /// Every bit of a length is in the item, in what is cut, and in what is told of a Read.
