@@ -1357,9 +1357,7 @@ fn a_failed_write_ends_its_stream_only() {
             b.fpdu(1, untagged(true, Opcode::Send, 0, 0, 1, 0, &[2; 60]));
             assert!(matches!(b.world.out.pop_back(), Some((_, Out::Completion { .. }))));
         }
-        b.world.tell(Out::Terminate(1, vec![2, 7, 0, 0]));
-        b.world.tell(Out::Event { kind: 2, index: 1, code: (0, 2, 7) });
-        b.world.conns.get_mut(&1).expect("bound").deaf = true;
+        broken(&mut b, 1);
         b.run();
         b.writes.failing = 0.0;
         b.fpdu(1, untagged(true, Opcode::Send, 0, 0, 2, 0, &[2; 60]));
@@ -1369,6 +1367,88 @@ fn a_failed_write_ends_its_stream_only() {
         connect(&mut b, 1);
         b.post(1, &[sge(LOCAL | 1, 0, 100)]);
         b.fpdu(1, untagged(true, Opcode::Send, 0, 0, 1, 0, &[3; 60]));
+        b.run();
+    }
+}
+
+/// The world takes a stream for ended by a write that failed.
+fn broken(b: &mut Bench, index: usize) {
+    b.world.tell(Out::Terminate(index, vec![2, 7, 0, 0]));
+    b.world.tell(Out::Event { kind: 2, index, code: (0, 2, 7) });
+    b.world.conns.get_mut(&index).expect("bound").deaf = true;
+}
+
+/// The same while FPDUs of another stream keep the engine busy, one that goes on or one that has ended; a second write that fails makes no second Terminate.
+#[test]
+fn a_failed_write_is_not_forgotten_while_others_are_at_work() {
+    for k in 0..16 {
+        let (ended, fails) = (k % 2 == 1, 1 + k / 2 % 2);
+        let mut b = Bench::new(200 + k as u64);
+        b.latency = 15..30;
+        b.writes = WriteHost::new(300..301, 0.0);
+        connect(&mut b, 1);
+        connect(&mut b, 2);
+        b.fpdu(2, tagged(true, Opcode::Write, 1, 0, &[]));
+        if ended {
+            b.act(Action::Fpdu(2, Note::BadCrc, vec![]));
+        }
+        b.run();
+        b.writes.failing = 1.0;
+        for _ in 0..fails {
+            b.fpdu(1, tagged(true, Opcode::Write, WRITE | 1, base(WRITE | 1), &[1; 20]));
+        }
+        while b.writes.outstanding() < fails {
+            b.clock();
+        }
+        for _ in 0..20 {
+            b.clock();
+        }
+        b.writes.failing = 0.0;
+        broken(&mut b, 1);
+        for _ in 0..60 {
+            b.fpdu(2, tagged(true, Opcode::Write, WRITE | 2, base(WRITE | 2), &[2; 20]));
+        }
+        b.run();
+    }
+}
+
+/// However many writes are under way, it is known whose each is.
+#[test]
+fn a_failed_write_ends_the_stream_that_it_is_of() {
+    let mut b = Bench::new(14);
+    b.writes = WriteHost::new(3000..3001, 0.0);
+    connect(&mut b, 1);
+    connect(&mut b, 2);
+    for _ in 0..40 {
+        b.fpdu(1, tagged(true, Opcode::Write, WRITE | 1, base(WRITE | 1), &[1; 8]));
+    }
+    while b.seen + b.writes.outstanding() < 40 {
+        b.clock();
+    }
+    for _ in 0..20 {
+        b.clock();
+    }
+    b.writes.failing = 1.0;
+    b.fpdu(2, tagged(true, Opcode::Write, WRITE | 2, base(WRITE | 2), &[2; 8]));
+    broken(&mut b, 2);
+    b.run();
+}
+
+/// As many receives are posted at once as a queue has room for.
+#[test]
+fn every_bit_of_the_number_of_receives_counts() {
+    let mut b = Bench::new(13);
+    for bit in 0..16 {
+        let qp = Qp { rq_log2: 15, ..Bench::qp(6) };
+        b.act(Action::Bind(6, qp));
+        for at in (0..1024).step_by(8) {
+            b.memory.0.insert(qp.rq_base + at, 0);
+        }
+        b.world.conns.get_mut(&6).expect("bound").posted = vec![[Sge::default(); 4]; 1 << bit];
+        b.act(Action::Posted(6, 1 << bit));
+        b.fpdu(6, untagged(true, Opcode::Send, 0, 0, 1, 0, &[]));
+        b.run();
+        b.act(Action::Unbind(6));
         b.run();
     }
 }
