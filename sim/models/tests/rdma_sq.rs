@@ -649,19 +649,16 @@ impl Bench {
             self.arrived.retain(|f| f.index != index);
             self.reading.clear();
             assert!(self.lines.remove(&index).is_some());
-            // what its neighbours still had to say of it; an offer of another stays
-            if self.from_tx.front().is_some_and(|(_, i, _)| *i == index) {
-                self.m.from_tx_valid.set(false);
+            // what its neighbours still had to say of it is gone, except what they offer already: that stays
+            macro_rules! forget {
+                ($queue:ident, $valid:ident, $index:tt) => {
+                    let mut offered = self.m.$valid.get();
+                    self.$queue.retain(|said| std::mem::take(&mut offered) || said.$index != index);
+                };
             }
-            if self.from_rx.front().is_some_and(|(_, i, _)| *i == index) {
-                self.m.from_rx_valid.set(false);
-            }
-            if self.posted.front().is_some_and(|(i, _)| *i == index) {
-                self.m.posted_valid.set(false);
-            }
-            self.from_tx.retain(|(_, i, _)| *i != index);
-            self.from_rx.retain(|(_, i, _)| *i != index);
-            self.posted.retain(|(i, _)| *i != index);
+            forget!(from_tx, from_tx_valid, 1);
+            forget!(from_rx, from_rx_valid, 1);
+            forget!(posted, posted_valid, 0);
             self.unbound.push(index);
         } else if addressed {
             // the model's output is that of the address driven above
@@ -1816,7 +1813,12 @@ fn traffic(b: &mut Bench, clocks: u64, round: u64, ends: bool) {
         if step % 4 == 0 {
             let index = indices[b.rng.random_range(0..4)];
             match b.lines.get(&index) {
-                None if b.binds.is_empty() && b.from_tx.is_empty() => {
+                // nobody speaks of the one before any more
+                None if b.binds.is_empty()
+                    && b.from_tx.is_empty()
+                    && b.from_rx.iter().all(|(_, i, _)| *i != index)
+                    && b.posted.iter().all(|(i, _)| *i != index) =>
+                {
                     let p = random_params(b, index, round + step);
                     let emss = b.rng.random_range(100..3000);
                     b.bind(index, p, emss);
@@ -1884,7 +1886,7 @@ fn random_work() {
 #[test]
 fn unbind_at_any_time() {
     let mut b = Bench::new(1..60, 0.1, 0.2);
-    traffic(&mut b, 150_000, 0, true);
+    traffic(&mut b, 300_000, 0, true);
     println!("{} times", b.unbound.len());
     assert!(b.unbound.len() > 5);
 }
