@@ -445,6 +445,32 @@ pub fn reads_beyond_ird(stage: &mut dyn Stage, manners: Manners) -> bool {
     true
 }
 
+/// FIN of the peer behind each octet of an FPDU: an orderly end before the first and behind the last, else the connection was reset (TD-2).
+pub fn fin_at_every_octet(stage: &mut dyn Stage) {
+    let fpdu = framed(&segment(untagged(3, 0, 1, 0), b"hello"));
+    let ear = Ear::new(stage);
+    for cut in 0..=fpdu.len() {
+        let end = End::served(stage, &ear, DEPTH);
+        let here = Watched::new(&end.pd, 100, Access::all(), 0x35);
+        end.recv(1, &here.mr, 0, 100);
+        if cut > 0 {
+            stage.send(end.peer, &fpdu[..cut]);
+        }
+        let torn = (1..fpdu.len()).contains(&cut);
+        if cut == fpdu.len() {
+            assert_eq!(End::completion(stage, &end.recv_cq).status, WcStatus::Success);
+        }
+        stage.finish(end.peer);
+        assert_eq!(end.event(stage, EventKind::Close).status, if torn { Err(Errno::ConnectionReset) } else { Ok(()) }, "{cut} octets");
+        if torn {
+            assert_eq!(end.qp.query().state, QpState::Error, "{cut} octets");
+            assert_eq!(End::completion(stage, &end.recv_cq).status, WcStatus::WrFlushErr, "{cut} octets");
+        }
+        end.end();
+    }
+    ear.end();
+}
+
 /// A region of one stream, which its peer may invalidate.
 pub fn invalidatable(end: &End, length: usize) -> Watched {
     let watched = Watched::new(&end.pd, length, Access::all(), 0x31);

@@ -113,6 +113,14 @@ fn each_work_request_completes_once_however_the_connection_ends() {
     stage.assert_over();
 }
 
+/// Covers: TD-2
+#[test]
+fn fin_in_the_middle_of_an_fpdu_is_no_orderly_end() {
+    let mut stage = AdapterStage::new(Options::default());
+    ends::fin_at_every_octet(&mut stage);
+    stage.assert_over();
+}
+
 /// Covers: ENH-22, RDM-2, CH-4
 #[test]
 fn a_read_request_beyond_ird() {

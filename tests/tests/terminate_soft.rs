@@ -45,6 +45,14 @@ fn responses_terminates_and_own_errors() {
     assert_eq!(stage.counter("connectionsLive"), 0);
 }
 
+/// Covers: TD-2
+#[test]
+fn fin_in_the_middle_of_an_fpdu_is_no_orderly_end() {
+    let mut stage = stage();
+    ends::fin_at_every_octet(&mut stage);
+    assert_eq!(stage.counter("connectionsLive"), 0);
+}
+
 #[test]
 fn each_work_request_completes_once_however_the_connection_ends() {
     let mut stage = stage();

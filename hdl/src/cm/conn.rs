@@ -44,7 +44,7 @@
 //! - An enhanced Reply that cannot be met (ENH-4, ENH-13), or whose private data cannot be delivered (ENH-17): the queue pair is bound for a Terminate alone, and the connection is Emptying
 //!   without having been established; without such a queue pair RST. CONNECT_REPLY waits for `Unbound`, still by the deadline of CONNECT.
 //! - When the start-up is over the queue pair is bound (`to_qp`); whatever ends the connection unbinds it. CLOSE waits for `Unbound`, the end of all DMA for it (CM-14), and so does
-//!   the index. After a Terminate, the peer's or ours, CLOSE has -EPROTO (RDM-31).
+//!   the index. After a Terminate, the peer's or ours, CLOSE has -EPROTO (RDM-31); after an orderly end in the middle of an FPDU of the peer (`Torn`) -ECONNRESET (TD-2).
 //! - Waiting for the host count: from a complete Request to the host's answer (CM-19). TIME-WAIT: the use slot is kept by TIME-WAIT entry until `WaitEnd`.
 //! - An index is given back (Free to `tcp::rx`) after all of: `Freed`, `Unbound`, the end of its port use, `Delivered` of what was to be delivered, and, if the host has a
 //!   handle, `freed_read`. So neither a late message nor private data that a late host has not copied yet can meet its next user. Generations live through a reset (CM-32).
@@ -215,6 +215,8 @@ pub struct Conn<const C: usize, const CP1: usize, const CN: usize, const L: usiz
     ev: DFF<EventOut>,
     ev_valid: DFF<Bit>,
     ev_status: DFF<ConnStatus>,
+    /// The queue pair was unbound in the middle of an FPDU of the peer.
+    torn: DFF<Bit>,
     status_code: StatusCode,
 
     // combinational: what is at hand
@@ -479,6 +481,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             ev: Default::default(),
             ev_valid: Default::default(),
             ev_status: Default::default(),
+            torn: Default::default(),
             status_code: Default::default(),
             command: Default::default(),
             flags: Default::default(),
@@ -624,7 +627,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
             todo_port,
             port_wait
         );
-        dff_setup!(self, clock, end_soft, rx_op, port_op, port_slot, rep, frame_reg, send_len, send_tos, ev, ev_valid, ev_status);
+        dff_setup!(self, clock, end_soft, rx_op, port_op, port_slot, rep, frame_reg, send_len, send_tos, ev, ev_valid, ev_status, torn);
         clock!(self, clock, entries, listeners, inbox, deliveries, negotiate);
         self.inbox.reset.next = self.reset.val();
         self.deliveries.reset.next = self.reset.val();
@@ -1143,6 +1146,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                             self.cause.d.next = ConnStatus::Fault;
                         }
                         _ => {
+                            self.torn.d.next = self.news_note.val() == QpNote::Torn;
                             self.job.d.next = ConnJob::Unbound;
                         }
                     }
@@ -1461,6 +1465,10 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     }
                     ConnJob::Unbound => {
                         self.n.next.bound = false;
+                        // FIN amid an FPDU is no orderly end (TD-2), unless a Terminate had ended the stream before
+                        if self.torn.q.val() & !self.ent.val().broken & (self.ent.val().close_status == ConnStatus::Ok) {
+                            self.n.next.close_status = ConnStatus::Reset;
+                        }
                         if self.ph.val() == ConnPhase::Draining {
                             self.finish.next = !self.ent.val().delivering;
                         }

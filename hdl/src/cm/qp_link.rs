@@ -248,6 +248,9 @@ impl<const C: usize, const C2: usize, const C3: usize, const C4: usize, const CN
                             self.state.d.next = LinkOrderState::Idle;
                         }
                     } else {
+                        if self.bound.data.val().torn {
+                            self.answer.d.next = QpNote::Torn;
+                        }
                         self.live_next.next = self.live.q.val().replace_bit(self.place.val().index(), false);
                         self.state.d.next = LinkOrderState::Tell;
                     }

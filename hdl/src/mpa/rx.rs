@@ -4,7 +4,7 @@
 //!
 //! **Interface.** `payload_meta` goes before each payload on `inp`; each payload is answered on `consumed` by the number of octets taken over from its front: before
 //! its first octet, if it is sure that all will be; else after all that it said was offered on `fpdu`. What is not taken over comes again from the peer, from exactly there. `bind`: with `Bind`, index `index` is live and what comes next of it is
-//! the first octet of an FPDU; with `Unbind` it is forgotten, and `unbound` (the index) says so when all that was ever told of it on `fpdu` was taken. Of an index that is not
+//! the first octet of an FPDU; with `Unbind` it is forgotten, and `unbound` says so, and whether that was in the middle of an FPDU, when all that was ever told of it on `fpdu` was taken. Of an index that is not
 //! bound nothing is taken over. `fpdu` tells of whole FPDUs, of an index in their order. Slot `s` is words `s * 2^(S-3)` and following of the slot memory: `slot_data` is the word at
 //! `slot_address` in the clock after. `free` gives a slot back. `ready` is low after reset until the memories are cleared (2^C or 2^P clocks).
 //!
@@ -89,7 +89,7 @@ pub struct MpaRx<const C: usize, const P: usize, const S: usize, const W: usize,
     pub inp: StreamSink,
     pub consumed: ChanSrc<Bits<16>>,
     pub bind: ChanSink<Bind>,
-    pub unbound: ChanSrc<Bits<16>>,
+    pub unbound: ChanSrc<MpaUnbound>,
     pub fpdu: ChanSrc<FpduIn>,
     pub slot_address: Signal<In, Bits<W>>,
     pub slot_data: Signal<Out, Bits<64>>,
@@ -147,6 +147,8 @@ pub struct MpaRx<const C: usize, const P: usize, const S: usize, const W: usize,
     /// FPDUs that are started and not in work.
     started: DFF<Bits<9>>,
     sweep: DFF<Bits<16>>,
+    /// What is unbound had a part of an FPDU.
+    torn: DFF<Bit>,
     asked: Signal<Local, Bits<16>>,
     row: Signal<Local, MpaRxConn>,
     room: Signal<Local, Bit>,
@@ -241,6 +243,7 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: us
             warm: Default::default(),
             started: Default::default(),
             sweep: Default::default(),
+            torn: Default::default(),
             asked: Default::default(),
             row: Default::default(),
             room: Default::default(),
@@ -290,7 +293,7 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: us
             owes
         );
         dff_setup!(self, clock, held, count, step, step_half, step_there, step_address, crc, told, offered);
-        dff_setup!(self, clock, head, tail, stock, warm, started, sweep);
+        dff_setup!(self, clock, head, tail, stock, warm, started, sweep, torn);
         clock!(self, clock, slots);
         clock!(self, clock, conns);
         self.numbers.read_clock.next = self.clock.val();
@@ -419,7 +422,8 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: us
         self.certain.next =
             self.row.val().started | self.row.val().deaf | !self.row.val().live | (self.started.q.val() != self.most_started.val());
         self.unbound.valid.next = (self.state.q.val() == MpaRxState::Unbound) & !self.offered.q.val();
-        self.unbound.data.next = self.index.q.val();
+        self.unbound.data.next.index = self.index.q.val();
+        self.unbound.data.next.torn = self.torn.q.val();
         match self.state.q.val() {
             MpaRxState::Clear => {
                 // what must be 0 is in the first half
@@ -598,6 +602,8 @@ impl<const C: usize, const P: usize, const S: usize, const W: usize, const B: us
             MpaRxState::Rebind => {
                 self.conns.write.next = true;
                 self.conn.d.next = self.conns.turned.val();
+                self.torn.d.next =
+                    self.conn.q.val().live & !self.conn.q.val().deaf & (self.conn.q.val().started | self.count.q.val().any());
                 if self.conn.q.val().started {
                     self.give.next = true;
                     self.started.d.next = self.started.q.val() - 1;

@@ -219,7 +219,7 @@ impl<
         ChanSrc::<Bind>::join(&mut self.qps.to_mpa_rx, &mut self.mpa_rx.bind);
         ChanSrc::<Bits<16>>::join(&mut self.sq.unbound, &mut self.qps.unbound_sq);
         ChanSrc::<Bits<16>>::join(&mut self.rx.unbound, &mut self.qps.unbound_rx);
-        ChanSrc::<Bits<16>>::join(&mut self.mpa_rx.unbound, &mut self.qps.unbound_mpa_rx);
+        ChanSrc::<MpaUnbound>::join(&mut self.mpa_rx.unbound, &mut self.qps.unbound_mpa_rx);
         ChanSrc::<Posted>::join(&mut self.qps.sq_posted, &mut self.sq.posted);
         ChanSrc::<Posted>::join(&mut self.qps.rq_posted, &mut self.rx.posted);
 

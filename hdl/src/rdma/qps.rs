@@ -3,7 +3,7 @@
 //!
 //! **Interface.** `cmd`: CREATE_QP and DESTROY_QP (bit 0 of the opcode tells which), kept there until it is taken with its CMD_REPLY on `evt`. `sq_tail`, `rq_tail` with `tail_value`: strobes of the
 //! doorbells SQ_TAIL and RQ_TAIL, at any time. `bind_in` from `cm::conn`, kept there until it is taken together with its answer on `bound`. `to_sq`, `to_rx`,
-//! `to_mpa_rx`: the engines; `unbound_*`: their answers to `Unbind`, the index, taken at once. `sq_posted`, `rq_posted`: producer indices of bound queue pairs.
+//! `to_mpa_rx`: the engines; `unbound_*`: their answers to `Unbind`, taken at once; what that of `mpa::rx` says of the stream is told with the answer. `sq_posted`, `rq_posted`: producer indices of bound queue pairs.
 //!
 //! **Rules.**
 //! - `Bind`: the engines have taken it before the indices of both queues go out, and these before the answer. `Unbind`: nothing of the queue pair goes out any more; the answer is behind
@@ -90,7 +90,7 @@ pub struct Qps<const Q: usize, const QP1: usize, const QP2: usize, const BELLS: 
     pub to_mpa_rx: ChanSrc<Bind>,
     pub unbound_sq: ChanSink<Bits<16>>,
     pub unbound_rx: ChanSink<Bits<16>>,
-    pub unbound_mpa_rx: ChanSink<Bits<16>>,
+    pub unbound_mpa_rx: ChanSink<MpaUnbound>,
     pub sq_posted: ChanSrc<Posted>,
     pub rq_posted: ChanSrc<Posted>,
     pub cnt_cmd_done: Signal<Out, Bit>,
@@ -117,6 +117,7 @@ pub struct Qps<const Q: usize, const QP1: usize, const QP2: usize, const BELLS: 
     sent: DFF<Bits<3>>,
     heard: DFF<Bits<3>>,
     refused: DFF<Bit>,
+    torn: DFF<Bit>,
     posted: DFF<Bits<16>>,
     owed: DFF<Bit>,
     status: DFF<Bits<32>>,
@@ -200,6 +201,7 @@ impl<const Q: usize, const QP1: usize, const QP2: usize, const BELLS: usize> Def
             sent: Default::default(),
             heard: Default::default(),
             refused: Default::default(),
+            torn: Default::default(),
             posted: Default::default(),
             owed: Default::default(),
             status: Default::default(),
@@ -246,7 +248,7 @@ impl<const Q: usize, const QP1: usize, const QP2: usize, const BELLS: usize> Def
 impl<const Q: usize, const QP1: usize, const QP2: usize, const BELLS: usize> Logic for Qps<Q, QP1, QP2, BELLS> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, rung, rung_receive, word, state, job, number, receive, sweep, unbinding, sent, heard, refused);
+        dff_setup!(self, clock, rung, rung_receive, word, state, job, number, receive, sweep, unbinding, sent, heard, refused, torn);
         dff_setup!(self, clock, posted, owed, status);
         clock!(self, clock, rows, bells, errors);
         self.rows.reset.next = self.reset.val();
@@ -295,6 +297,7 @@ impl<const Q: usize, const QP1: usize, const QP2: usize, const BELLS: usize> Log
         self.bind_in.ready.next = false;
         self.answer.next.index = self.asked.val().index;
         self.answer.next.refused = self.refused.q.val();
+        self.answer.next.torn = self.torn.q.val();
         self.bound.data.next = self.answer.val();
         self.bound.valid.next = false;
         self.message.next.op = self.asked.val().op;
@@ -337,6 +340,7 @@ impl<const Q: usize, const QP1: usize, const QP2: usize, const BELLS: usize> Log
         }
         if self.unbound_mpa_rx.valid.val() {
             self.listened.next = self.listened.val() | 4;
+            self.torn.d.next = self.unbound_mpa_rx.data.val().torn;
         }
         self.heard.d.next = self.listened.val();
         self.post.next.index = self.row.val().index;
@@ -468,6 +472,7 @@ impl<const Q: usize, const QP1: usize, const QP2: usize, const BELLS: usize> Log
                     }
                     QpJob::Bind => {
                         self.heard.d.next = 0.into();
+                        self.torn.d.next = false;
                         self.rows.set.next = true;
                         self.state.d.next = QpState::Send;
                         if self.unbind.val() {

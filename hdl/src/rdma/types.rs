@@ -68,12 +68,22 @@ pub struct QpBindIn {
     pub terminate: Bits<8>,
 }
 
+/// Answer of `mpa::rx` to `Unbind`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct MpaUnbound {
+    pub index: Bits<16>,
+    /// Of the peer's last FPDU a part had come, and nothing was wrong before.
+    pub torn: Bit,
+}
+
 /// To `cm::conn`. `Bind`: the engines have taken it; or (`refused`) there is no such queue pair, or it belongs to a connection. `Unbind`: the engines have ended what was
 /// under way, and the queue pair is free; or (`refused`) it is not that of `index`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct QpBound {
     pub index: Bits<16>,
     pub refused: Bit,
+    /// `Unbind`: as in [`MpaUnbound`].
+    pub torn: Bit,
 }
 
 /// A doorbell of a bound queue pair: `posted` is the free-running producer index of its send or receive queue.
@@ -275,7 +285,7 @@ pub enum QpOp {
     Close,
     /// The peer has closed. Answered by `Drained` if nothing was left to send or to be acknowledged, else by `Cut`.
     Stop,
-    /// As `BindOp::Unbind`; also if nothing is bound. Answered by `Unbound`.
+    /// As `BindOp::Unbind`; also if nothing is bound. Answered by `Unbound` or `Torn`.
     Unbind,
 }
 
@@ -300,6 +310,8 @@ pub struct QpOrder {
 pub enum QpNote {
     /// Answer to `Unbind`, the last of this index.
     Unbound,
+    /// The same, and the stream ended in the middle of an FPDU of the peer (TD-2).
+    Torn,
     /// Answer to `Close` and `Stop`.
     Drained,
     /// Answer to `Stop`.

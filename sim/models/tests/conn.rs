@@ -73,6 +73,7 @@ enum QpOp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QpNote {
     Unbound,
+    Torn,
     Drained,
     Cut,
     Heard,
@@ -277,6 +278,8 @@ struct World {
     hold_qp: bool,
     held_qp: Vec<(QpNote, u16)>,
     cut: bool,
+    /// Unbound in the middle of an FPDU.
+    torn: bool,
 }
 
 impl World {
@@ -298,6 +301,7 @@ impl World {
             hold_qp: false,
             held_qp: vec![],
             cut: false,
+            torn: false,
             told: vec![],
             events: vec![],
             offered: None,
@@ -759,6 +763,7 @@ impl World {
                 let bound = self.bound.get(&index).map(|bound| bound.qpn);
                 assert_eq!(bound, Some(binding.qpn), "{told:?} of what is not bound");
                 let note = match op {
+                    QpOp::Unbind if self.torn => QpNote::Torn,
                     QpOp::Unbind => QpNote::Unbound,
                     QpOp::Stop if self.cut || (self.busy > 0.0 && self.rng.random_ratio(1, 4)) => QpNote::Cut,
                     _ => QpNote::Drained,
@@ -822,12 +827,12 @@ impl World {
         }
     }
 
-    /// The data path says something; the last is `Unbound`.
+    /// The data path says something; the last is `Unbound` or `Torn`.
     fn qp(&mut self, note: QpNote, index: u16) {
         if self.hold_qp {
             self.held_qp.push((note, index));
         } else {
-            if note == QpNote::Unbound {
+            if matches!(note, QpNote::Unbound | QpNote::Torn) {
                 self.bound.remove(&index);
             }
             self.news.push_back((note, index));
@@ -3109,6 +3114,41 @@ fn fin_is_behind_all_that_was_posted() {
         assert_eq!(events[0], (EventKind::Disconnect, 0));
         assert_eq!(events.get(1).copied(), cut.then_some((EventKind::Close, code(Status::Reset))));
         assert_eq!(closes(&w.told()), usize::from(!cut));
+        w.finish();
+    }
+}
+
+/// FIN of the peer in the middle of an FPDU is no orderly end; after a Terminate, and when it is the host that ends the connection, nothing else is said than otherwise.
+///
+/// Covers: TD-2
+#[test]
+fn a_stream_that_ends_amid_an_fpdu_was_reset() {
+    for torn in [false, true] {
+        let mut w = World::new(36);
+        let handle = reach(&mut w, At::ActiveOpen);
+        w.take();
+        w.torn = torn;
+        w.note(RxNote::Fin, handle.index());
+        assert_eq!(w.brief(), [(EventKind::Disconnect, 0)]);
+        w.note(RxNote::Closed, handle.index());
+        assert_eq!(w.brief(), [(EventKind::Close, if torn { code(Status::Reset) } else { 0 }), (EventKind::Freed, 0)]);
+        w.finish();
+        // the next connection of this index
+        let handle = reach(&mut w, At::ActiveOpen);
+        w.take();
+        w.torn = false;
+        w.note(RxNote::Fin, handle.index());
+        assert_eq!(w.brief(), [(EventKind::Disconnect, 0)]);
+        w.note(RxNote::Closed, handle.index());
+        assert_eq!(w.brief(), [(EventKind::Close, 0), (EventKind::Freed, 0)]);
+        w.finish();
+        let mut w = World::new(36);
+        let handle = reach(&mut w, At::ActiveOpen);
+        w.take();
+        w.torn = torn;
+        w.news.push_back((QpNote::Terminated, handle.index()));
+        w.note(RxNote::Closed, handle.index());
+        assert_eq!(w.brief(), [(EventKind::Close, code(Status::Protocol)), (EventKind::Freed, 0)]);
         w.finish();
     }
 }

@@ -49,7 +49,8 @@ struct Outputs {
     beat_ready: bool,
     consumed: Option<u16>,
     bind_ready: bool,
-    unbound: Option<u16>,
+    /// The index, and whether an FPDU of it was there in part.
+    unbound: Option<(u16, bool)>,
     fpdu: Option<Told>,
     slot_data: u64,
     free_ready: bool,
@@ -127,7 +128,7 @@ macro_rules! pins {
                     beat_ready: self.inp_ready.get(),
                     consumed: self.consumed_valid.get().then(|| self.consumed_data.get()),
                     bind_ready: self.bind_ready.get(),
-                    unbound: self.unbound_valid.get().then(|| self.unbound_data.get()),
+                    unbound: self.unbound_valid.get().then(|| (self.unbound_data_index.get() as u16, self.unbound_data_torn.bit())),
                     fpdu: self.fpdu_valid.get().then(|| Told {
                         note: NOTES[self.fpdu_data_note.get() as usize],
                         index: self.fpdu_data_index.get() as u16,
@@ -381,13 +382,15 @@ impl<D: Pins> Bench<D> {
         while !self.clock().bind_ready {}
         self.i.bind = None;
         if !bind {
+            let c = &self.model[usize::from(index)];
+            let torn = c.live && !c.deaf && !c.octets.is_empty();
             let end = self.clocks + 5000;
             loop {
                 assert!(self.clocks < end, "an Unbind is answered");
                 self.i.unbound_ready = !self.rng.random_bool(self.busy);
                 let o = self.clock();
                 if let Some(answered) = o.unbound {
-                    assert_eq!(answered, index);
+                    assert_eq!(answered, (index, torn));
                     assert!(self.expected.is_empty() && o.fpdu.is_none(), "all that was told of it was taken");
                     if self.i.unbound_ready {
                         break;

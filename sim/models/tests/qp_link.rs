@@ -11,10 +11,11 @@ const CLOSE: u64 = 1;
 const STOP: u64 = 2;
 const UNBIND: u64 = 3;
 const UNBOUND: u64 = 0;
-const DRAINED: u64 = 1;
-const HEARD: u64 = 3;
-const TERMINATED: u64 = 4;
-const FAILED: u64 = 5;
+const TORN: u64 = 1;
+const DRAINED: u64 = 2;
+const HEARD: u64 = 4;
+const TERMINATED: u64 = 5;
+const FAILED: u64 = 6;
 
 struct Bench {
     m: Model,
@@ -26,6 +27,7 @@ struct Bench {
     of_rx: VecDeque<(u64, u16, u8, u8, u8)>,
     heard: Option<u16>,
     refuse: bool,
+    torn: bool,
     terminate: u8,
     /// `rdma::qps` does not answer yet.
     hold_bound: bool,
@@ -49,6 +51,7 @@ impl Bench {
             of_rx: VecDeque::new(),
             heard: None,
             refuse: false,
+            torn: false,
             terminate: 0,
             hold_bound: false,
             hold_evt: false,
@@ -103,6 +106,7 @@ impl Bench {
         m.bound_valid.set(answers);
         m.bind_ready.set(answers);
         m.bound_data_refused.set(self.refuse.into());
+        m.bound_data_torn.set(self.torn.into());
         m.eval();
         if m.order_valid.get() && m.order_ready.get() {
             self.orders.pop_front();
@@ -200,6 +204,14 @@ fn a_bound_index_goes_its_way() {
     b.order(UNBIND, 31, 0);
     assert_eq!(b.news(), [(UNBOUND, 31)]);
     assert_eq!(b.binds.len(), 2, "nothing is bound any more");
+    // a stream that ended in the middle of an FPDU; what comes with the answer to a Bind means nothing
+    b.torn = true;
+    b.order(BIND, 31, 7);
+    assert_eq!(b.news(), []);
+    b.order(UNBIND, 31, 7);
+    assert_eq!(b.news(), [(TORN, 31)]);
+    b.order(UNBIND, 31, 7);
+    assert_eq!(b.news(), [(UNBOUND, 31)]);
 }
 
 #[test]

@@ -71,6 +71,8 @@ struct Bench {
     /// Clock and what was heard in it.
     log: Vec<(u64, Heard)>,
     standing: [Option<Heard>; 6],
+    /// What `mpa_rx` says with its answer.
+    torn: bool,
     errors: u64,
     cmd_done: u64,
     cmd_errors: u64,
@@ -93,6 +95,7 @@ impl Bench {
             ends: [None; 3],
             log: vec![],
             standing: [None; 6],
+            torn: false,
             errors: 0,
             cmd_done: 0,
             cmd_errors: 0,
@@ -164,7 +167,11 @@ impl Bench {
         m.unbound_rx_valid.set(ended[1].is_some());
         m.unbound_rx_data.set(ended[1].unwrap_or(0xffff));
         m.unbound_mpa_rx_valid.set(ended[2].is_some());
-        m.unbound_mpa_rx_data.set(ended[2].unwrap_or(0xffff));
+        m.unbound_mpa_rx_data_index.set(ended[2].unwrap_or(0xffff).into());
+        if ended[2].is_some() {
+            self.torn = self.rng.random();
+        }
+        m.unbound_mpa_rx_data_torn.set(self.torn.into());
         let takes: [bool; 6] = std::array::from_fn(|_| self.rng.random_bool(self.taking));
         m.to_sq_ready.set(takes[0]);
         m.to_rx_ready.set(takes[1]);
@@ -240,6 +247,9 @@ impl Bench {
                     self.ends[i] = Some((self.now + self.rng.random_range(1..=self.ending), index));
                 }
             }
+        }
+        if let (Some(Heard::Bound { refused, .. }), Some(BindIn { unbind: true, .. })) = (offered[5], self.bind) {
+            assert_eq!(m.bound_data_torn.bit(), self.torn && !refused, "as mpa_rx has said");
         }
         let answered = offered[5].is_some() && takes[5];
         assert_eq!(m.bind_in_ready.get(), answered);
