@@ -124,6 +124,10 @@ struct Bench {
     forget: Option<usize>,
     /// Octets that the receiver takes over, at most.
     eat: usize,
+    /// What `rx` holds is less than so far ahead of RCV.NXT.
+    window: u32,
+    /// A segment is to be held: the next verdict for `seg_rx` is of the block itself.
+    own_verdict: Option<Held>,
     /// Chances of `valid`, `ready`.
     flow: f64,
     slow: u32,
@@ -157,6 +161,8 @@ impl Bench {
             waited: 0,
             forget: None,
             eat: usize::MAX,
+            window: WINDOW,
+            own_verdict: None,
             flow: 1.0,
             slow: 0,
             in_ooo: 0,
@@ -180,6 +186,7 @@ impl Bench {
         }
         self.pool.clear();
         (self.holding, self.due, self.stale, self.meta, self.forget) = (None, None, false, None, None);
+        self.own_verdict = None;
         self.got.clear();
         self.offers = Default::default();
         let m = &mut self.m;
@@ -216,7 +223,7 @@ impl Bench {
 
     /// What `rx` says of a segment: the rules of its `Judge`, `Text` and `Fin`, as far as they matter here.
     fn judge(&mut self, s: &Held, replay: bool) -> Verdict {
-        let c = &mut self.conns[s.index];
+        let (window, c) = (self.window, &mut self.conns[s.index]);
         let junk = self.rng.random::<u16>();
         let nothing =
             Verdict { index: if replay { s.index } else { (junk % 64).into() }, skip: junk.into(), take: 77, ..Verdict::default() };
@@ -228,7 +235,7 @@ impl Bench {
         match beyond(s.seq, c.rcv_nxt) {
             Some(ahead) if ahead > 0 => {
                 assert!(!replay, "only what can be used is offered again");
-                if ahead >= WINDOW {
+                if ahead >= window {
                     return nothing;
                 }
                 c.may_hold = true;
@@ -240,7 +247,7 @@ impl Bench {
                     hold: false,
                     index: s.index,
                     skip: c.rcv_nxt.wrapping_sub(s.seq) as usize,
-                    take: (take as usize).min(WINDOW as usize),
+                    take: take.min(window) as usize,
                     first: junk & 1 != 0,
                     passive: junk & 2 != 0,
                     full: junk & 4 != 0,
@@ -280,7 +287,8 @@ impl Bench {
             m.segment_data_flags.set(0x18 | u64::from(s.fin));
             m.segment_data_tuple_remote_port.set(s.index as u64);
             m.segment_data_listener.set(s.opens.is_some().into());
-            m.segment_data_bad_options.set(junk >> 7 & 1);
+            m.segment_data_bad_options.set(u64::from(s.seq & 1));
+            m.segment_data_link_broadcast.set(u64::from(s.seq >> 1 & 1));
         }
         m.verdict_ready.set(matches!((&self.up, &self.pass), (Up::Waits(..), Pass::Nothing)) && chances[1]);
         m.payload_meta_valid.set(false);
@@ -416,13 +424,15 @@ impl Bench {
             Rx::Idle if self.m.offer_valid.get() && self.m.offer_ready.get() => {
                 let replay = self.m.offer_data_replay.bit();
                 let (seq, len) = (self.m.offer_data_seq.get() as u32, self.m.offer_data_len.get() as usize);
-                let fin = self.m.offer_data_flags.get() & 1 != 0;
+                let flags = self.m.offer_data_flags.get();
+                let fin = flags & 1 != 0;
+                assert_eq!(flags & !1, if replay && len == 0 && !fin { 0 } else { 0x18 }, "flags as they came");
+                let odd = [self.m.offer_data_bad_options.bit(), self.m.offer_data_link_broadcast.bit()];
                 if replay {
                     let index = self.m.offer_data_index.get() as usize;
-                    let (more, bad) =
-                        (self.m.offer_data_more.bit(), self.m.offer_data_bad_options.bit() || self.m.offer_data_link_broadcast.bit());
+                    let more = self.m.offer_data_more.bit();
                     assert_eq!(self.due, Some(index), "only after RCV.NXT advanced");
-                    assert!(!bad);
+                    assert_eq!(odd, [false; 2]);
                     let s = Held { index, seq, len, fin };
                     let c = &mut self.conns[index];
                     if len == 0 && !fin {
@@ -446,6 +456,7 @@ impl Bench {
                     assert!(self.m.segment_ready.get());
                     let told = (self.m.offer_data_tuple_remote_port.get() as usize, self.m.offer_data_listener.get() != 0);
                     assert_eq!((seq, len, fin, told), (s.seq, s.len, s.fin, (s.index, s.opens.is_some())));
+                    assert_eq!(odd, [s.seq & 1 != 0, s.seq & 2 != 0]);
                     let c = &mut self.conns[s.index];
                     if let Some(rcv_nxt) = s.opens.filter(|_| !c.open) {
                         let end = rcv_nxt.wrapping_add(self.rng.random_range(0..3000));
@@ -466,6 +477,7 @@ impl Bench {
                 }
                 if v.hold {
                     self.holding = Some((s, false, false));
+                    self.own_verdict = Some(s);
                 }
                 if v.keep {
                     self.waited += u32::from(replay && self.meta.is_some());
@@ -530,7 +542,9 @@ impl Bench {
         };
         self.up = match std::mem::replace(&mut self.up, Up::Idle) {
             Up::Waits(_, payload) if self.m.verdict_valid.get() && self.m.verdict_ready.get() => {
+                let own = self.own_verdict.take();
                 if self.m.verdict_data_keep.bit() {
+                    assert!(!self.m.verdict_data_hold.bit());
                     let (skip, take) = (self.m.verdict_data_skip.get() as usize, self.m.verdict_data_take.get() as usize);
                     assert!(take > 0);
                     let meta = [
@@ -540,6 +554,9 @@ impl Bench {
                         self.m.verdict_data_passive.get(),
                         self.m.verdict_data_full.get(),
                     ];
+                    if let Some(held) = own {
+                        assert_eq!((skip, meta), (0, [held.index as u64, held.len as u64, 0, 0, 0]), "all of it goes into the pool");
+                    }
                     self.pass = Pass::Meta(payload[skip..skip + take].to_vec(), meta);
                 }
                 Up::Idle
@@ -726,6 +743,155 @@ fn what_has_become_old_is_given_back() {
     b.run();
     assert!(b.pool.is_empty() && !b.conns[1].may_hold);
     assert_eq!(b.counts(), [0, 0, 1, 1]);
+}
+
+/// Two segments whose SEQ differ in one bit are two, in whichever order they come, and one that is as long as a slot is told from all longer ones.
+///
+/// Covers: TCP-19
+#[test]
+fn every_bit_of_a_sequence_number_counts() {
+    let mut b = Bench::new(10);
+    // the largest window
+    b.window = 1 << 17;
+    let far = |n: u32| 0x7fff_f000u32.wrapping_add(n);
+    for bit in 0..17 {
+        for backwards in [false, true] {
+            b.reset();
+            b.open(6, far(0));
+            b.run();
+            b.conns[6].end = far(1 << 18);
+            let mut two = [far(16), far(16 + (1 << bit))];
+            if backwards {
+                two.reverse();
+            }
+            for seq in two {
+                b.send(6, seq, 1, false);
+                b.run();
+                assert_eq!(b.counts(), [1, 0, 0, 0], "bit {bit}");
+            }
+            // the same again
+            for seq in two {
+                b.send(6, seq, 1, false);
+                b.run();
+                assert_eq!(b.counts(), [0, 1, 0, 0], "bit {bit}");
+            }
+            // RCV.NXT goes to just before each, and then over it: no other is played
+            for ahead in [16, 16 + (1 << bit)] {
+                while b.conns[6].rcv_nxt != far(ahead) {
+                    let left = far(ahead).wrapping_sub(b.conns[6].rcv_nxt);
+                    if left > 1 << 31 {
+                        break;
+                    }
+                    let rcv_nxt = b.conns[6].rcv_nxt;
+                    b.send(6, rcv_nxt, left.min(60_000) as usize, false);
+                    b.run();
+                }
+                assert!(!b.pool.iter().any(|h| h.seq == far(ahead)), "bit {bit}");
+            }
+            assert!(b.pool.is_empty());
+            b.counts();
+        }
+    }
+    b.reset();
+    b.open(6, 0);
+    b.run();
+    b.conns[6].end = 1 << 17;
+    for len in [1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15, ROOM + 1] {
+        b.counts();
+        b.send(6, 8, len, false);
+        b.run();
+        assert_eq!(b.counts(), [0, 1, 0, 0], "{len} octets");
+    }
+}
+
+/// Whichever bits of their lengths two segments of the same SEQ differ in, the longer one stays.
+#[test]
+fn every_bit_of_a_length_counts() {
+    let mut b = Bench::new(11);
+    let pairs = (1..=10).flat_map(|high| (0..high).map(move |low| (1 << high, (1 << high) + (1 << low))));
+    let ends = (1..=10).map(|high| ((1 << high) - 1, 1 << high));
+    for (short, long) in pairs.chain(ends).filter(|(_, long)| *long <= ROOM) {
+        for backwards in [false, true] {
+            b.reset();
+            b.open(2, 70);
+            b.run();
+            b.conns[2].end = 5000;
+            let order = if backwards { [long, short] } else { [short, long] };
+            for (n, len) in order.into_iter().enumerate() {
+                b.send(2, 100, len, false);
+                b.run();
+                let taken = n == 0 || !backwards;
+                assert_eq!(b.counts(), [u32::from(taken), u32::from(!taken), 0, 0], "{len} behind {}", order[0]);
+            }
+            b.send(2, 70, 30, false);
+            b.run();
+            assert_eq!(b.conns[2].rcv_nxt, 100 + long as u32);
+            b.counts();
+        }
+    }
+}
+
+/// All slots are full, each of another connection, whose indices differ from those of all others in two bits at least. What comes for any index that differs in one touches none
+/// of them; what comes for one of them, its own.
+///
+/// Covers: TCP-19
+#[test]
+fn every_bit_of_a_connection_counts_in_each_slot() {
+    let mut b = Bench::new(12);
+    let (even, odd): (Vec<usize>, Vec<usize>) = (0..CONNECTIONS).partition(|index| index.count_ones() % 2 == 0);
+    for (round, owners) in [&even[..SLOTS], &even[SLOTS..], &odd[..SLOTS], &odd[SLOTS..]].into_iter().enumerate() {
+        b.reset();
+        let others = if round < 2 { &odd } else { &even };
+        for index in 0..CONNECTIONS {
+            b.open(index, 100);
+        }
+        b.run();
+        b.conns.iter_mut().for_each(|c| c.end = 1000);
+        for index in owners {
+            b.send(*index, 150, 20 + index, false);
+        }
+        b.run();
+        assert_eq!(b.counts(), [SLOTS as u32, 0, 0, 0]);
+        for index in others {
+            // there is no room, and nothing of theirs
+            b.send(*index, 150, 90, false);
+            b.send(*index, 100, 60, false);
+            b.run();
+            assert_eq!(b.counts(), [0, 1, 1, 0]);
+            b.forget = Some(*index);
+            b.clock();
+        }
+        assert_eq!(b.pool.len(), SLOTS);
+        for (n, index) in owners.iter().enumerate() {
+            if n % 2 == round % 2 {
+                b.forget = Some(*index);
+                b.clock();
+                // its slot is for anybody
+                b.open(others[n], 100);
+                b.run();
+                b.conns[others[n]].end = 1000;
+                b.send(others[n], 150, 7, false);
+                b.send(others[n], 160, 7, false);
+                b.run();
+                assert_eq!(b.counts(), [1, 1, 0, 0]);
+                b.forget = Some(others[n]);
+                b.clock();
+                b.open(*index, 100);
+                b.run();
+                b.conns[*index].end = 1000;
+                b.send(*index, 150, 20 + index, false);
+                b.run();
+                assert_eq!(b.counts(), [1, 0, 0, 0]);
+            }
+        }
+        for index in owners {
+            b.send(*index, 100, 50, false);
+            b.run();
+            assert_eq!(b.conns[*index].rcv_nxt, 170 + *index as u32);
+            assert_eq!(b.counts(), [0, 0, 1, 1]);
+        }
+        assert!(b.pool.is_empty());
+    }
 }
 
 /// Only octets that the receiver took over count: of what it left, nothing is kept.

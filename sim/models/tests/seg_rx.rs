@@ -170,6 +170,8 @@ impl Bench {
             m.eval();
             if m.segment_valid.get() && m.segment_ready.get() {
                 assert!(told.is_none(), "one segment a frame");
+                let replay = (m.segment_data_replay.bit(), m.segment_data_index.get(), m.segment_data_more.bit());
+                assert_eq!(replay, (false, 0, false), "nothing is a replay here");
                 told = Some(Told {
                     ports: [m.segment_data_tuple_local_port.get(), m.segment_data_tuple_remote_port.get()],
                     addresses: [m.segment_data_tuple_local_ip.get(), m.segment_data_tuple_remote_ip.get()],
@@ -204,6 +206,7 @@ impl Bench {
             }
             if m.out_valid.get() && m.out_ready.get() {
                 assert!(announced.is_some() && !ended, "the announcement goes before");
+                assert!(!m.out_beat_error.bit());
                 if got.is_empty() {
                     times.first = clock;
                 }
