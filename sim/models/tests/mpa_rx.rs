@@ -638,6 +638,14 @@ fn a_wrong_octet_anywhere_makes_a_connection_deaf() {
             b.anew(3, true);
             assert_eq!(b.counted(|b| b.pieces(3, &[&bad[..], &good].concat(), &[])), Counts { crc_errors: 1, ..ALL });
         }
+        // each bit of the CRC, whether it comes in a step of 8 octets or of 4
+        for bit in 0..32 {
+            let mut bad = good.clone();
+            let at = bad.len() - 4 + bit / 8;
+            bad[at] ^= 1 << (bit % 8);
+            b.anew(3, true);
+            assert_eq!(b.counted(|b| b.pieces(3, &bad, &[])), Counts { crc_errors: 1, ..ALL }, "bit {bit} behind {n}");
+        }
     }
 }
 
