@@ -469,6 +469,17 @@ fn frames_of_a_stream_overlap() {
     println!("{early} of 50 told while another passed, {clocks} clocks a frame");
     assert!(early >= 48, "{early} of 50");
     assert!(clocks <= 191, "{clocks} clocks a frame");
+    // frames that are longer than the queue, whose verdict comes when it has long been full
+    let cases: Vec<_> = (0..6)
+        .map(|n| {
+            let len = if n % 3 == 2 { 100 } else { 8961 };
+            let mut case = case(&mut b.rng.clone(), &[], octets(&mut b.rng, len), 0);
+            b.rng.random::<u64>();
+            case.kept = (n % 3 != 1).then(|| Kept { index: n, skip: 3, take: len - 3, first: false, passive: false, full: true });
+            case
+        })
+        .collect();
+    stream(&mut b, &cases, 2000);
     for round in 0..40usize {
         (b.valid, b.ready) = [(1.0, 1.0), (0.5, 1.0), (1.0, 0.4), (0.8, 0.8)][round % 4];
         let most = [20, 1460, 300][round % 3];
