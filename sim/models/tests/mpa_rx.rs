@@ -638,15 +638,30 @@ fn a_wrong_octet_anywhere_makes_a_connection_deaf() {
             b.anew(3, true);
             assert_eq!(b.counted(|b| b.pieces(3, &[&bad[..], &good].concat(), &[])), Counts { crc_errors: 1, ..ALL });
         }
-        // each bit of the CRC, whether it comes in a step of 8 octets or of 4
-        for bit in 0..32 {
-            let mut bad = good.clone();
-            let at = bad.len() - 4 + bit / 8;
-            bad[at] ^= 1 << (bit % 8);
-            b.anew(3, true);
-            assert_eq!(b.counted(|b| b.pieces(3, &bad, &[])), Counts { crc_errors: 1, ..ALL }, "bit {bit} behind {n}");
+    }
+}
+
+/// Each bit of the CRC field, and what makes a single bit of the remainder wrong: 32 steps of the CRC back. The CRC comes in a step of 8 octets or of 4.
+///
+/// Covers: MPA-21
+#[test]
+fn every_bit_of_the_remainder_counts() {
+    fn run<D: Pins>() {
+        let mut b = Bench::<D>::new();
+        let remainder = |bit: u32| (0..32).fold(1u32 << bit, |r, _| if r >> 31 == 1 { (r ^ 0x82f6_3b78) << 1 | 1 } else { r << 1 });
+        for n in [14, 18, 22, 43] {
+            let good = b.fpdu(n);
+            for wrong in (0..32).map(|bit| 1u32 << bit).chain((0..32).map(remainder)) {
+                let mut bad = good.clone();
+                let at = bad.len() - 4;
+                bad[at..].iter_mut().zip(wrong.to_le_bytes()).for_each(|(octet, wrong)| *octet ^= wrong);
+                b.anew(3, true);
+                assert_eq!(b.counted(|b| b.pieces(3, &bad, &[])), Counts { crc_errors: 1, ..ALL }, "{wrong:#x} behind {n}");
+            }
         }
     }
+    run::<mpa_rx_small::Model>();
+    run::<mpa_rx::Model>();
 }
 
 /// Covers: MPA-23, MPA-24
