@@ -1466,7 +1466,7 @@ impl<const C: usize, const CP1: usize, const CN: usize, const L: usize, const T:
                     ConnJob::Unbound => {
                         self.n.next.bound = false;
                         // FIN amid an FPDU is no orderly end (TD-2), unless a Terminate had ended the stream before
-                        if self.torn.q.val() & !self.ent.val().broken & (self.ent.val().close_status == ConnStatus::Ok) {
+                        if self.torn.q.val() & (self.ent.val().close_status == ConnStatus::Ok) {
                             self.n.next.close_status = ConnStatus::Reset;
                         }
                         if self.ph.val() == ConnPhase::Draining {

@@ -22,15 +22,16 @@
 //!
 //! **Scheduling.** One engine, one job at a time: Bind first, then faults, then in turn a message of `from_rx`, else `from_tx`; a fetched entry; `close`, else `posted`. After each job the
 //! queue of indices with something to do has a turn. A turn starts one fetch and cuts one FPDU; if there is more, the index goes to the end of the queue, where it is at most once.
+//! A fetched entry that is the next to send, without FENCE and not a Read, is begun by its own job while no Read Response is owed: its first FPDU, and the next fetch, cost it no turn.
 //!
 //! **What may wait.** The engine waits for `completion` and for a region check; both must end without its help. What goes to `to_tx`, `issued`, `responded`, `event`, `unbound`, `rd_req` stands in a
 //! register, and a job starts only when those that it may need are free; so `from_rx` is taken whatever `rdma::rx` leaves in `issued` and `responded`. An FPDU is not offered before `issued`
 //! was taken. `Unbind` is answered when no fetch of the index is under way and all registers are free, so `event` must be taken without waiting for that answer. What comes for an index that
 //! is not bound is ignored, except EMSS. A `posted` further than the ring is long reads entries of the ring again, nothing else.
 //!
-//! **Timing** in clocks, without stalls and with a host that answers at once; a job of another index than the last takes 4 more. Doorbell to FPDU of an inline Write 37. An entry
-//! 7, for each SGE 6 and the check more, for a Read 1 more; an FPDU 8, the first of a message 10, with markers 2 and one for each marker more; acknowledgement 6, completion 1 more. In all, an
-//! 8-octet inline Write every 24, an FPDU of a long message every 14, with three markers every 18.
+//! **Timing** in clocks, without stalls and with a host that answers at once; a job of another index than the last takes 4 more, of an acknowledgement 6. Doorbell to FPDU of an inline Write 31. An entry
+//! 8, for each SGE 6 and the check more, for a Read 1 more, its FPDU 3 more if it is begun at once; an FPDU of a turn 8, the first of a message 9, with markers 2 and one for each marker more;
+//! acknowledgement 4, completion 1 more. In all, an 8-octet inline Write every 16, an FPDU of a long message every 12, with three markers every 16.
 //!
 //! **Memory** (C = 5, in DP16KD): item store 20, work requests 4, read requests of the peer 2^R for each index 4, FPDUs 1, rows 3, entries that were fetched 2.
 //! C1 = C + 1 and so on, CR1 = C + R + 1; 2^R is the largest IRD.
@@ -286,6 +287,10 @@ pub struct SendQueue<
     was_queued: DFF<Bit>,
     /// A job has just ended, `wants` is what is left to do.
     settled: DFF<Bit>,
+    /// The row at hand is of the job before, so what is read of the memories for it stands already.
+    at_hand: DFF<Bit>,
+    /// The FPDU at hand was begun by its entry, not by a turn.
+    at_once: DFF<Bit>,
     wants: DFF<SqWants>,
     // outputs that wait
     tx_full: DFF<Bit>,
@@ -369,6 +374,10 @@ pub struct SendQueue<
     rtr: Signal<Local, Bit>,
     free: Signal<Local, Bit>,
     may_begin: Signal<Local, Bit>,
+    /// The work request at hand is the next to send, and waits for nothing.
+    begins_at_once: Signal<Local, Bit>,
+    /// A fetch starts in this clock.
+    fetch_now: Signal<Local, Bit>,
     log2: Signal<Local, Bits<4>>,
     ones: Signal<Local, Bits<16>>,
     above: Signal<Local, Bits<16>>,
@@ -445,6 +454,7 @@ impl<
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, step, job, index, cleared, turn, prefer, unbind_wait, was_queued, settled, wants, tx_full, tx_out);
+        dff_setup!(self, clock, at_hand, at_once);
         dff_setup!(self, clock, issued_full, issued_out, responded_full, responded_out, event_full, event_out, unbound_full, unbound_out);
         dff_setup!(self, clock, mulpdu, marker_octets, work, fpdu, masked, done, ord_full, entry, kind, item, opcode, in_line, status);
         dff_setup!(self, clock, stag, to, total, sge, sge_len, sge_stag, sge_to, word, last, take, wire_len, rest);
@@ -535,6 +545,7 @@ impl<
         self.free.next =
             self.r.val().heard & (self.r.val().most_tagged != 0) & !self.r.val().stopped & !self.r.val().cutting & self.fpdu_room.val();
         self.may_begin.next = self.free.val() & !self.rtr.val() & !self.r.val().no_start;
+        self.fetch_now.next = false;
         self.wants.d.next.fetch = self.r.val().bound
             & !self.r.val().no_take
             & (self.r.val().posted != self.r.val().fetch)
@@ -678,6 +689,14 @@ impl<
         self.works.write_data.next.signaled = self.e_flags.val().get_bit(0);
         self.works.write_data.next.fence = self.e_flags.val().get_bit(1);
         self.works.write_data.next.status = self.status.q.val();
+
+        self.begins_at_once.next = self.may_begin.val()
+            & self.turn_ok.val()
+            & (self.status.q.val() == 0)
+            & (self.r.val().taken == 0)
+            & (self.r.val().owed == 0)
+            & !self.e_read.val()
+            & !self.e_flags.val().get_bit(1);
 
         // ---- an item
         self.is_read.next = self.opcode.q.val() == 1;
@@ -866,6 +885,7 @@ impl<
                     self.n.next.queued = true;
                 }
                 self.index.d.next = self.next_index.val();
+                self.at_hand.d.next = self.next_index.val() == self.index.q.val();
                 self.rows.index.next = self.next_index.val();
                 if self.chosen.val() | self.turn_now.val() | self.directly.val() {
                     self.rows.open.next = true;
@@ -889,6 +909,10 @@ impl<
                         }
                         SqJob::Tx => {
                             self.step.d.next = SqStep::Tx;
+                            if self.at_hand.q.val() & (self.tx.val().note == TxSqNote::Acked) {
+                                self.from_tx.ready.next = true;
+                                self.step.d.next = SqStep::Ack3;
+                            }
                         }
                         SqJob::Take => {
                             self.step.d.next = SqStep::Take1;
@@ -1244,7 +1268,6 @@ impl<
                         self.fetcher.pop.next = true;
                         self.unbind_wait.d.next = false;
                         self.n.next.fetching = self.r.val().fetching - 1;
-                        self.n.next.taken = self.r.val().taken + 1;
                         if self.status.q.val() != 0 {
                             self.n.next.no_take = true;
                         } else if self.is_read.val() {
@@ -1252,7 +1275,18 @@ impl<
                         } else if !self.is_tagged.val() {
                             self.n.next.msn_send = self.r.val().msn_send + 1;
                         }
-                        self.step.d.next = SqStep::Settle;
+                        if self.begins_at_once.val() {
+                            self.begun.next = true;
+                            self.at_once.d.next = true;
+                            self.n.next.favor_work = false;
+                            self.n.next.send_item = self.send_next.val();
+                            self.n.next.item = self.item.q.val();
+                            self.n.next.untagged = !self.is_tagged.val();
+                            self.n.next.left = self.size.val();
+                        } else {
+                            self.n.next.taken = self.r.val().taken + 1;
+                            self.step.d.next = SqStep::Settle;
+                        }
                     } else {
                         self.begun.next = true;
                         self.n.next.item = self.item.q.val();
@@ -1283,16 +1317,11 @@ impl<
             SqStep::Turn1 => {
                 // the index came from the queue, or was not in it
                 self.n.next.queued = false;
+                self.at_once.d.next = false;
                 self.step.d.next = SqStep::Turn2;
             }
             SqStep::Turn2 => {
-                if self.wants.q.val().fetch & self.fetcher.room.val() {
-                    self.fetcher.start.next = true;
-                    self.n.next.fetch = self.r.val().fetch + 1;
-                    self.n.next.fetch_item = self.fetch_next.val();
-                    self.n.next.fetching = self.r.val().fetching + 1;
-                    self.n.next.open = self.r.val().open + 1;
-                }
+                self.fetch_now.next = self.wants.q.val().fetch & self.fetcher.room.val();
                 self.word.d.next = 0.into();
                 self.status.d.next = 0.into();
                 self.item.d.next = self.r.val().other_item;
@@ -1402,6 +1431,8 @@ impl<
                 self.step.d.next = SqStep::Cut2;
             }
             SqStep::Cut2 => {
+                // what a turn does for the next entry (`wants` is of the row as Make left it)
+                self.fetch_now.next = self.at_once.q.val() & self.wants.q.val().fetch & self.fetcher.room.val();
                 // length field, header, payload, PAD, CRC
                 self.wire_len.d.next = self.framed.val() & 0xfffc;
                 self.step.d.next = SqStep::Emit;
@@ -1452,6 +1483,13 @@ impl<
                 self.step.d.next = SqStep::Clear;
             }
         }
+        if self.fetch_now.val() {
+            self.fetcher.start.next = true;
+            self.n.next.fetch = self.r.val().fetch + 1;
+            self.n.next.fetch_item = self.fetch_next.val();
+            self.n.next.fetching = self.r.val().fetching + 1;
+            self.n.next.open = self.r.val().open + 1;
+        }
         if self.begun.val() {
             self.n.next.cutting = true;
             self.n.next.kind = self.begun_kind.val();
@@ -1480,6 +1518,7 @@ impl<
         if self.reset.val() {
             self.step.d.next = SqStep::Clear;
             self.cleared.d.next = 0.into();
+            self.index.d.next = 0.into();
             self.turn.d.next = false;
             self.prefer.d.next = 0.into();
             self.unbind_wait.d.next = false;

@@ -37,7 +37,7 @@
 //!
 //! **Timing.** From taking a segment to the offer of its verdict 13 clocks and the look-up's time, until the next can be taken 21 (22 with FIN) and the look-up's with
 //! one message to tell, and what `consumed` takes; 4 less if the job before was of the same index, and neither `Found`, `Decide`, `Read` nor the look-up if that index is open and has its
-//! tuple: 16 from one segment of a connection to the next, and what `consumed` takes. A connection that goes to TIME-WAIT: 3 clocks for each entry looked at (a rotating pointer meets a free one at once until
+//! tuple: 16 from one segment of a connection to the next, and what `consumed` takes. The first message to `to_tx` is offered 5 clocks before the end, in `Store`, which waits for it. A connection that goes to TIME-WAIT: 3 clocks for each entry looked at (a rotating pointer meets a free one at once until
 //! the table is nearly full), 3 * 2^T when it overflows. `from_tx`: 12 clocks, or 8.
 //!
 //! **Stalls.** `verdict`, `to_tx` and `to_cm` may hold the engine up, and `consumed`, whose parser (`mpa::start_rx`) may wait for the manager's queue. `connections`
@@ -1382,24 +1382,27 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                 self.state.d.next = TcpRxStep::Bury;
             }
             TcpRxStep::Store => {
-                self.write_row.next = true;
-                self.note.next.forget = (self.line.q.val() == 0) & !self.may_hold.val() & !self.is_wait_index.val();
-                self.row.d.next = self.rows.turned.val();
-                self.line.d.next = self.line.q.val() + 1;
-                if self.line.q.val() == 3 {
-                    self.line.d.next = 0.into();
-                    self.same.d.next = true;
-                    self.loaded.d.next = self.index.q.val();
-                    self.state.d.next = TcpRxStep::Tell;
+                // the row is whole in the first clock: what most segments tell is told then
+                self.to_tx.valid.next = self.tell_note.q.val();
+                if !self.tell_note.q.val() | self.to_tx.ready.val() {
+                    self.tell_note.d.next = false;
+                    self.write_row.next = true;
+                    self.note.next.forget = (self.line.q.val() == 0) & !self.may_hold.val() & !self.is_wait_index.val();
+                    self.row.d.next = self.rows.turned.val();
+                    self.line.d.next = self.line.q.val() + 1;
+                    if self.line.q.val() == 3 {
+                        self.line.d.next = 0.into();
+                        self.same.d.next = true;
+                        self.loaded.d.next = self.index.q.val();
+                        self.state.d.next = TcpRxStep::Tell;
+                    }
                 }
             }
             TcpRxStep::Tell => {
                 if self.tell_note.q.val() {
                     self.to_tx.valid.next = true;
                     self.tell_note.d.next = !self.to_tx.ready.val();
-                    if self.to_tx.ready.val() & !self.tells_more.val() {
-                        self.told.next = true;
-                    }
+                    self.told.next = self.to_tx.ready.val() & !self.tells_more.val();
                 } else if self.tell_stop.q.val() {
                     self.to_tx.valid.next = true;
                     self.to_tx.data.next.note = RxNote::Stop;
@@ -1427,16 +1430,16 @@ impl<const C: usize, const T: usize, const L: usize, const A: usize> Logic for T
                 } else {
                     self.told.next = true;
                 }
-                if self.told.val() {
-                    self.note.next.settled = self.job.q.val() == TcpRxJob::Segment;
-                    self.state.d.next = TcpRxStep::Idle;
-                }
             }
             _ => {
                 self.state.d.next = TcpRxStep::Clear;
             }
         }
 
+        if self.told.val() {
+            self.note.next.settled = self.job.q.val() == TcpRxJob::Segment;
+            self.state.d.next = TcpRxStep::Idle;
+        }
         // an entry of the TIME-WAIT table, whose state is any but Free, and its end
         if self.scan_latch.val() {
             self.scan_used.d.next = self.rows.read.val().get_bits::<3>(0).any();

@@ -1955,5 +1955,5 @@ fn clocks() {
     b.settle();
     let marked = (b.fpdu_clocks[before + 55] - b.fpdu_clocks[before + 15]) / 40;
     println!("with markers every {marked}");
-    assert!(latency <= 45 && rate <= 26 && long <= 30 && marked <= 30);
+    assert!(latency <= 33 && rate <= 18 && long <= 14 && marked <= 18);
 }

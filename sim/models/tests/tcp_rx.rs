@@ -2197,8 +2197,9 @@ fn a_segment_takes_no_more_clocks_than_promised() {
         b.drive();
     }
     b.settle();
+    // of which the last after `tcp::tx` was told: the row goes to memory behind it
     let clocks = |b: &mut Bench, of: &Peer| {
-        let mut clocks = 0;
+        let (mut clocks, mut told) = (0, None);
         b.segments.push_back(of.segment(ACK, 0));
         loop {
             b.clock();
@@ -2207,8 +2208,11 @@ fn a_segment_takes_no_more_clocks_than_promised() {
                 break;
             }
             clocks += 1;
+            told = told.or(b.m.to_tx_valid.get().then_some(clocks));
         }
         b.settle();
+        let told = clocks - told.expect("an Update");
+        assert!(told >= 4, "{told} clocks behind what is told");
         clocks
     };
     // nobody asks for the connection whose row is at hand; with the look-up's two clocks, then with the row's four
