@@ -256,14 +256,15 @@ fn a_deregistration_ends_when_the_last_write_has_ended() {
     stage.assert_over();
 }
 
-/// Writes of the peer, and the response to a Read, stream in while the connection is reset: when the last completion and CLOSE are there, nothing is placed any more.
+/// Writes of the peer, and the response to a Read, stream in while the connection is reset: when the last completion and CLOSE are there, nothing is placed any more. The host answers one
+/// write after the other, so that placements are still to come when the engine has done its part.
 ///
 /// Covers: RDM-41, TD-8
 #[test]
 fn after_the_flush_the_memory_is_the_users() {
     const EACH: usize = 400;
     const WRITES: usize = 40;
-    let mut stage = AdapterStage::new(Options { dma: slow_host(), ..Options::default() });
+    let mut stage = AdapterStage::new(Options { dma: DmaConfig { writes: 1, ..slow_host() }, ..Options::default() });
     let stage_ref: &mut dyn Stage = &mut stage;
     let ear = Ear::new(stage_ref);
     let mut seen = Vec::new();
